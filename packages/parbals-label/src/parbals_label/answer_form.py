@@ -16,7 +16,7 @@ Files and pages may write a label in several ways; the same label is always the 
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Self
@@ -29,6 +29,7 @@ __all__ = [
     "ORDERED",
     "TASKS",
     "AnswerForm",
+    "class_list",
     "in_words",
     "names_text",
     "number_words",
@@ -41,11 +42,27 @@ NUMBERS = "regression"
 TASKS = ("classes", MANY, ORDERED, NUMBERS)
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+")
+_MAX_LISTED_CLASSES = 12
+"""Classes up to which a sentence names all of them."""
+_N_EXAMPLES = 3
 _MAX_NUMBER = 1e30
 """Predictions are stored in 32 bits."""
 
 Plain = str | float | list[str]
 """A label as a value: the name of a class, a number, or several names."""
+
+
+def class_list(names: Sequence[str]) -> str:
+    """Names of classes for a sentence: all of a few, the number and the first ones of many.
+
+    >>> class_list(["ham", "spam"])
+    'ham, spam'
+    >>> class_list([f"intent {n}" for n in range(77)])
+    '77 classes, such as intent 0, intent 1, intent 2'
+    """
+    if len(names) <= _MAX_LISTED_CLASSES:
+        return ", ".join(names)
+    return f"{len(names)} classes, such as {', '.join(names[:_N_EXAMPLES])}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +105,7 @@ class AnswerForm:
     @property
     def hint(self) -> str:
         """How labels are written, in words."""
-        names = ", ".join(self.classes)
+        names = class_list(self.classes)
         if self.task == MANY:
             return f"{names}; several as a|b, none of them as []"
         return {NUMBERS: "numbers", ORDERED: f"in order: {names}"}.get(self.task, names)

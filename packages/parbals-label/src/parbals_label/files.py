@@ -61,7 +61,15 @@ def whole_file(path: str | PathLike[str], *, mode: int = 0o666) -> Iterator[IO[b
 
 
 def check_new_folder(folder: Path) -> None:
-    """Refuse a path that exists, unless it is an empty folder."""
+    """Refuse a path that exists, unless it is an empty folder, and one in a missing folder.
+
+    A missing folder is probably misspelt.
+    """
+    if not folder.absolute().parent.is_dir():
+        raise InputError(
+            f"{folder} cannot be created: there is no folder {folder.parent}; correct the name, or "
+            "make that folder first."
+        )
     if os.path.lexists(folder) and (
         folder.is_symlink() or not folder.is_dir() or any(folder.iterdir())
     ):

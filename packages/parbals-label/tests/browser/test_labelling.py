@@ -3,6 +3,9 @@
 import re
 
 import pytest
+import served
+from parbals_label.project.engine import refresh
+from parbals_label.store.store import Store
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
@@ -159,10 +162,16 @@ def test_single_keys_can_be_switched_off(serve, person):
 
 
 def test_what_the_model_thinks_is_hidden_until_asked_for(serve, person):
-    server = serve("text")
+    def train(folder):
+        served.label_some(folder, range(10))
+        with Store.open(folder) as store:
+            refresh(store)
+
+    server = serve("text", prepare=train)
     ada = person(server)
     ada.item()
     expect(ada.page.locator("#guess")).to_be_hidden()
+    expect(ada.page.locator(".why button")).to_be_visible()
     ada.press("w")
     expect(ada.page.locator("#guess")).to_be_visible()
     expect(ada.page.locator("#guess .bar-row, #guess .quiet").first).to_be_visible()

@@ -91,6 +91,7 @@ def test_the_agreement_page_says_whether_a_program_is_good_enough(serve, person)
     ada = person(serve("text", prepare=by_program), "Ada")
     panel = ada.go("agreement").locator(".program-report")
     expect(panel).to_contain_text("Is machine:gpt good enough?", timeout=20_000)
+    expect(panel.locator("li").first).to_contain_text("Good enough? Without a goal")
     expect(panel).to_contain_text("wrong in 4 of 10 answers that people checked")
     expect(panel).to_contain_text("alternative annotator test")
     notice = ada.go("overview").locator(".program-notice")
@@ -107,7 +108,7 @@ def test_the_overview_says_that_a_programs_error_is_not_known_and_offers_checks(
     ada = person(serve("text", prepare=by_program), "Ada")
     notice = ada.go("overview").locator(".program-notice")
     expect(notice).to_contain_text("Its error is not known.", timeout=20_000)
-    notice.get_by_role("button", name="Check 10 random answers of machine:gpt").click()
+    notice.get_by_role("button", name="Check 20 random answers of machine:gpt").click()
     expect(ada.page.locator("#toast")).to_contain_text("wait on the labelling page to be checked")
 
 

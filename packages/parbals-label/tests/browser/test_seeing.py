@@ -7,6 +7,8 @@ from contextlib import suppress
 import pytest
 import served
 from parbals.wording import percent
+from parbals_label.project.engine import refresh
+from parbals_label.project.measuring import begin_measurement
 from parbals_label.store.store import Store
 from playwright.sync_api import expect
 
@@ -266,17 +268,32 @@ def test_progress_is_seen_against_the_goal_that_people_set(labelled, person):
     expect(side.get_by_role("img", name="50 % of the goal")).to_be_visible()
 
 
-def test_the_error_is_measured_at_a_click_and_nobody_sees_what_is_predicted(labelled, person):
+def test_the_error_is_measured_by_so_many_items_as_one_wants_and_nobody_sees_what_is_predicted(
+    labelled, person
+):
     """Without a goal, with fewer than sixty items left; also when the panel asks again."""
     ada = person(labelled)
     side = ada.page.locator(".side")
     button = side.get_by_role("button", name="Measure the error")
     expect(button).to_be_enabled(timeout=SOON)
-    expect(side.locator(".measure")).to_contain_text(re.compile("the \\d+ random items left"))
     button.click()
-    ada.says("Then the error is measured")
+    dialog = ada.page.get_by_role("dialog")
+    expect(dialog).to_contain_text("46 items can be drawn")  # this browser holds four
+    dialog.get_by_role("button", name="Cancel").click()
+    expect(dialog).to_have_count(0)
+    button.click()
+    dialog.get_by_label("Number of random items").fill("12")
+    dialog.get_by_role("button", name="Draw them").click()
+    ada.says("Label the next 12 items")
     expect(button).to_have_count(0, timeout=SOON)
-    expect(side).to_contain_text("of the sample's")
+    expect(side).to_contain_text("0 of the sample's 12 items")
+    side.get_by_role("button", name="Undo the measurement").click()
+    ada.says("The measurement is undone: its 12 items are ordinary ones again.")
+    expect(button).to_be_enabled(timeout=SOON)
+    button.click()
+    dialog.get_by_role("button", name="Draw them").click()
+    ada.says("Then the error is measured")
+    expect(side).to_contain_text(re.compile("of the sample's 4\\d items"), timeout=SOON)
     sentence = ada.page.locator(".why-sentence")
     for _ in range(20):  # first the items that this browser holds already
         if "Test item" in sentence.text_content():
@@ -289,6 +306,57 @@ def test_the_error_is_measured_at_a_click_and_nobody_sees_what_is_predicted(labe
     ada.page.wait_for_timeout(3_000)  # the panel has asked for the item once more
     expect(guess).to_contain_text("Not shown for a test item")
     expect(guess.locator(".bar-row")).to_have_count(0)
+
+
+def test_the_measured_error_is_the_figure_and_the_models_own_stands_below(serve, person):
+    def measure(folder):
+        served.label_some(folder, range(10))
+        with Store.open(folder) as store:
+            refresh(store)
+            number = begin_measurement(store, 12, queued=True)
+            positions = store.batch_positions(number)
+        served.label_some(folder, positions, people=("me",))
+
+    ada = person(serve("text", prepare=measure))
+    overview = ada.go("overview")
+    panel = overview.locator(".panel", has=ada.page.get_by_text("Error", exact=True)).first
+    figure = panel.locator(".figure")
+    expect(figure).to_contain_text("measured with 10 labels; 12 labels are newer", timeout=SOON)
+    expect(panel).to_contain_text("The model itself expects", timeout=SOON)
+    expect(overview.locator(".panel").first).to_contain_text("22 of 60 labelled")
+
+
+def test_the_prediction_is_offered_once_there_is_a_model(serve, person):
+    ada = person(serve("text"))
+    ada.item()
+    button = ada.page.locator(".why button")
+    expect(button).to_be_hidden()
+    ada.press("w")
+    expect(ada.page.locator("#guess")).to_be_hidden()
+    for _ in range(4):
+        ada.label("1")
+        ada.label("2")
+    expect(button).to_be_visible(timeout=SOON)
+
+
+def test_the_counter_follows_answers_that_come_fast(labelled, person):
+    """Each answer asks for the progress soon; the next one must not put that off for ever."""
+    ada = person(labelled)
+    ada.item()
+    ada.page.wait_for_timeout(1_000)
+    requests = []
+    ada.page.on("request", lambda request: requests.append(request.url))
+    ada.page.evaluate(
+        """async () => {
+            const script = document.querySelector("script[type=module]").src;
+            const { emit } = await import(script.replace("main.js", "state.js"));
+            for (let i = 0; i < 40; i++) {
+                emit("shown");
+                await new Promise((resolve) => setTimeout(resolve, 100));
+            }
+        }"""
+    )
+    assert len([url for url in requests if "/api/live" in url]) > 1
 
 
 def test_settings_are_shared_and_highlighted_words_are_marked(labelled, person):

@@ -44,6 +44,7 @@ def test_the_target_is_described_shown_and_measured(server, person):
     button = panel.get_by_role("button", name="Measure the error on the target set")
     expect(button).to_be_enabled(timeout=SOON)
     button.click()
+    ada.page.get_by_role("dialog").get_by_role("button", name="Draw them").click()
     ada.says("A random sample is being drawn. Label its 55 items")
     expect(button).to_have_count(0, timeout=SOON)
     expect(overview).to_contain_text("0 of the sample's 55 items", timeout=SOON)

@@ -2,11 +2,15 @@
 
 import csv
 import json
+from dataclasses import asdict
 
+import numpy as np
 import pytest
 from message_data import message
 from parbals.errors import InputError, LabelError
+from parbals_label.project.features import store_features
 from parbals_label.store.records import Submission
+from parbals_label.store.settings import PredictionsFile
 from parbals_label.store.store import Store
 
 
@@ -54,11 +58,37 @@ def test_classes_are_merged_removed_and_put_in_order(run, project):
     assert "advert (now spam)" in run("labels", "history", project)
 
 
+@pytest.mark.parametrize("n_classes", [3, 77])
+def test_a_change_is_stored_and_said_before_the_report(run, tmp_path, monkeypatch, n_classes):
+    """With many classes the report takes minutes, and whoever stops it must know what is done."""
+    names = [f"intent {n}" for n in range(n_classes)]
+    rows = "".join(f"{message(i)!r},{names[i % n_classes]}\n" for i in range(n_classes))
+    (tmp_path / "t.csv").write_text(f"text,label\n{rows}", "utf-8")
+    run("init", "p", "t.csv", "--text", "text", "--label", "label")
+    with Store.open(tmp_path / "p") as store:
+        written = store_features(
+            store.folder, np.full((n_classes,) * 2, 1 / n_classes), "predictions"
+        )
+        store.update_settings(predictions=PredictionsFile(**asdict(written), answers=1))
+
+    def stop(store):
+        raise InputError("stopped")
+
+    monkeypatch.setattr("parbals_label.cli.change.update_report", stop)
+    result = run("edit", "p", "--merge-class", "intent 1=intent 0", fails=True)
+    assert str(result.exception) == "stopped"
+    assert "classes         intent 0, intent " in result.output
+    assert "intent 1," not in result.output
+    with Store.open(tmp_path / "p", read_only=True) as store:
+        assert len(store.classes) == n_classes - 1
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         (["--add-class", "x", "--remove-class", "spam"], "answers name it"),
         (["--remove-class", "eggs"], "no class 'eggs'"),
+        (["--remove-class", "spam"], "'spam' cannot be removed: two classes must remain"),
         (["--merge-class", "ham=spam"], "two classes must remain"),
         (["--merge-class", "ham=eggs"], "two classes must remain"),
     ],

@@ -58,6 +58,28 @@ class TestMeasure:
         )
         assert sentence in run("measure", project)
 
+    def test_a_sample_that_nobody_has_answered_is_undone(self, run, project):
+        run("measure", project, "-n", "20")
+        assert "The sample of 20 items is undone" in run("measure", project, "--undo")
+        assert "To measure the error" in run("status", project)
+        refused = run("measure", project, "--undo", fails=True)
+        assert "There is no sample to undo" in str(refused.exception)
+
+    def test_the_measured_error_comes_first_and_is_dated(self, run, project):
+        run("measure", project, "-n", "20")
+        _, positions = drawn(project)
+        answer(project, positions[:10])
+        run("export", project, "--renew")
+        status = run("status", project)
+        assert "measured error" not in status
+        assert "The model has learnt from 6 labels." in status
+        assert "10 labels that measure the error are not among them." in status
+        answer(project, positions[10:])
+        lines = run("status", project).splitlines()
+        (first,) = [n for n, line in enumerate(lines) if line.startswith("measured error: ")]
+        assert lines[first].endswith("with 6 labels; 20 labels are newer")
+        assert lines[first + 1].startswith("expected error")
+
     def test_later_labels_do_not_change_a_certificate(self, run, project):
         run("measure", project, "-n", "10", "--json")
         _, positions = drawn(project)

@@ -91,7 +91,7 @@ class TestAudit:
         assert "With 95 % confidence the error is below" in status
         run("export", "p", "--renew", "--out", "all.csv")
         with open(tmp_path / "all.csv", newline="", encoding="utf-8-sig") as file:
-            marked = [row["id"] for row in csv.DictReader(file) if row["audit"] == "true"]
+            marked = [row["id"] for row in csv.DictReader(file) if row["test_item"] == "true"]
         assert len(marked) == 6
 
     @pytest.mark.parametrize(
@@ -141,5 +141,5 @@ class TestAudit:
     def test_nothing_can_be_certified_without_an_audit(self, project, capsys):
         with pytest.raises(SystemExit) as end:
             main(["status", str(project), "--until-error", "5%"])
-        assert end.value.code == 2
-        assert "No error was measured in this project; `parbals measure" in capsys.readouterr().err
+        assert end.value.code == 4, "a script that waits for a measurement goes on"
+        assert "no error was measured in this project; `parbals measure" in capsys.readouterr().out

@@ -52,7 +52,7 @@ def test_from_a_csv_and_an_endpoint_to_a_measured_error_and_a_bill(server, tmp_p
     priced = [*arguments, "--price", "0.15,0.60"]
     n_items = json.loads(run(*priced, "--dry-run", "--json")[0].stdout)["items"]
     assert 40 < n_items <= 60  # a text that repeats is labelled once
-    result, output = run(*priced, "--budget", "5.00")
+    result, output = run(*priced, "--max-cost", "5")
     (usage,) = usage_of(project)
     assert usage.n_estimated == 0, "the server counts tokens"
     assert usage.cost == pytest.approx((0.15 * usage.tokens_in + 0.60 * usage.tokens_out) / 1e6)

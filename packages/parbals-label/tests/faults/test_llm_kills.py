@@ -112,12 +112,12 @@ def test_kills_do_not_lift_a_budget(kills, tmp_path):
     with chat_server(delay=0.1) as server:
         for _ in range(kills):
             goal = len(server.seen) + chance.randint(1, 4)
-            process = start(project, server.url, "--budget", f"{budget:.2f}")
+            process = start(project, server.url, "--max-cost", f"{budget:.2f}")
             while len(server.seen) < goal and process.poll() is None:
                 time.sleep(0.005)
             process.send_signal(signal.SIGKILL)
             process.communicate()
-        finish(start(project, server.url, "--budget", f"{budget:.2f}"))
+        finish(start(project, server.url, "--max-cost", f"{budget:.2f}"))
     (usage,) = usage_of(project)
     assert usage.cost <= budget
     assert len(server.seen) * 280e-6 <= usage.cost

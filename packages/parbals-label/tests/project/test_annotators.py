@@ -179,8 +179,8 @@ def test_errors_that_nobody_checked_are_not_known(store):
     said(store, "machine:gpt", 0.5, 1, positions=range(20, 70), source="machine")
     refresh(store)
     lines = overview_lines(overview(store))
-    assert "The error of ada is not known: nobody else has answered the same items" in lines
-    program = "The error of machine:gpt is not known: check 10 of its answers"
+    assert "The error of ada is not known: no other person has answered the same items" in lines
+    program = "The error of machine:gpt is not known: check 20 of its answers"
     assert any(line.startswith(program) for line in lines)
     rates = {rate.name: rate for rate in overview(store).annotator_errors}
     assert rates["machine:gpt"].error is None

@@ -198,14 +198,14 @@ class TestRoundTrip:
 
 
 class TestBatch:
-    def test_the_file_to_fill_in(self, tmp_path):
-        content = {"text": "Grüße", "label": "old", "score": -1.5}
+    @pytest.mark.parametrize("greeting", ["Grüße", "plain"])
+    def test_the_file_to_fill_in_always_has_a_byte_order_mark(self, tmp_path, greeting):
+        content = {"text": greeting, "label": "old", "score": -1.5}
         write_batch_csv(tmp_path / "b.csv", [("7", content)], ["text", "label", "score"])
-        assert (
-            (tmp_path / "b.csv").read_bytes().startswith(b"\xef\xbb\xbf")
-        )  # or Excel shows GrÃ¼ÃŸe
+        # Without it Excel shows GrÃ¼ÃŸe; a script must not work until such a letter comes.
+        assert (tmp_path / "b.csv").read_bytes().startswith(b"\xef\xbb\xbf")
         assert rows_of(tmp_path / "b.csv") == [
-            {"id": "7", "text": "Grüße", "item.label": "old", "score": "-1.5", "label": ""}
+            {"id": "7", "text": greeting, "item.label": "old", "score": "-1.5", "label": ""}
         ]
 
 

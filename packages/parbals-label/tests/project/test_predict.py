@@ -60,12 +60,26 @@ class TestPredict:
     def test_the_projects_own_items_get_the_probabilities_that_it_stores(self, run, project):
         run("predict", project, "messages.csv", "--out", "p.csv")
         rows = table("p.csv")
-        assert list(rows[0]) == ["id", "predicted", "p_ham", "p_spam"]
+        given = table("messages.csv")
+        columns = [name for name in given[0] if name != "id"]
+        assert list(rows[0]) == ["id", *columns, "predicted", "p_ham", "p_spam"]
+        assert [[row[name] for name in columns] for row in rows] == [
+            [row[name] for name in columns] for row in given
+        ]
         assert [row["id"] for row in rows[:2]] == ["000", "001"]
         probs = probabilities(rows)
         np.testing.assert_allclose(probs, stored_probabilities(project), atol=2e-6)
         likeliest = np.array(["ham", "spam"])[probs.argmax(axis=1)]
         assert [row["predicted"] for row in rows] == likeliest.tolist()
+
+    def test_columns_named_like_a_prediction_are_renamed_and_Id_is_an_id(
+        self, run, project, tmp_path
+    ):
+        (tmp_path / "new.csv").write_text(f"Id,message,predicted\n7,{message(0)},mine\n", "utf-8")
+        run("predict", project, "new.csv", "--out", "p.csv")
+        (row,) = table("p.csv")
+        assert list(row)[:4] == ["id", "message", "item.predicted", "predicted"]
+        assert (row["id"], row["item.predicted"]) == ("7", "mine")
 
     def test_a_table_without_a_header_row_has_its_columns_named(self, run, project, tmp_path):
         lines = [f"{i}\t{message(i)}" for i in range(4)]

@@ -7,14 +7,15 @@ import pytest
 from click.testing import CliRunner
 from message_data import truth, write_messages
 from message_projects import copy_project
+from parbals.wording import percent
 from parbals_label.cli.label import label as command
 from parbals_label.project.alternative_test import alternative_test
 from parbals_label.project.checks import queue_checks
 from parbals_label.project.create import Roles, create_project
 from parbals_label.project.program_errors import CheckedError
-from parbals_label.project.program_report import program_reports
+from parbals_label.project.program_report import ProgramReport, program_reports
 from parbals_label.store.records import Submission
-from parbals_label.store.replies import PaidReply, Replies, usage_of
+from parbals_label.store.replies import PaidReply, Replies, Usage, usage_of
 from parbals_label.store.store import Store
 from scipy import stats
 
@@ -168,7 +169,37 @@ def test_a_program_that_nobody_checked_has_no_figure(labelled):
         store.submit([Submission(50, "ham")], annotator="machine:new", source="machine")
         reports = {report.annotator: report for report in program_reports(store, [])}
     assert reports["machine:new"].error is None
-    assert reports["machine:new"].lines[0].startswith("Error: not known")
+    assert reports["machine:new"].lines[0].startswith("Good enough? Not known: have people check")
+
+
+@pytest.mark.parametrize(
+    ("goal", "n_wrong", "is_random", "verdict"),
+    [
+        (0.05, 12, True, "Not for 5 %: it is wrong in "),
+        (0.4, 2, True, "Yes, for 40 %: it is wrong in "),
+        (0.1, 2, True, "Not known for 10 %: it is wrong in "),
+        (0.05, 12, False, "Not known for 5 %: it is wrong in "),
+        (None, 12, True, "Without a goal nobody can tell (--goal-error 5%); it is wrong in "),
+    ],
+)
+def test_the_report_begins_with_the_answer_to_its_question(goal, n_wrong, is_random, verdict):
+    error = CheckedError.of(40, n_wrong, is_random=is_random)
+    report = ProgramReport(
+        annotator="machine:gpt",
+        n_labels=200,
+        n_items=500,
+        n_people=40,
+        n_unlabelled=300,
+        error=error,
+        test=None,
+        usage=Usage("machine:gpt", "gpt", 200, 1000, 10, 4.0, 0, 0),
+        goal_error=goal,
+    )
+    interval = f"{percent(error.low)} to {percent(error.high)}"
+    assert report.lines[0].startswith(f"Good enough? {verdict}{interval} of its answers")
+    assert (
+        report.lines[-1] == "The other 300 items would cost about 6.00 in the currency of --price."
+    )
 
 
 def test_the_cost_of_the_rest_is_that_of_a_label_so_far(labelled):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from parbals_label.project.features import store_features
 from parbals_label.project.quick import quick_batch
+from parbals_label.project.target import add_target
 from parbals_label.store.records import Submission
 from parbals_label.store.settings import PredictionsFile
 from parbals_label.store.store import Store
@@ -39,6 +40,23 @@ def test_before_any_label_the_items_stand_for_the_whole(store):
     positions = store.batch_positions(quick_batch(store, 3))
     assert sorted(p % 3 for p in positions) == [0, 1, 2], "one of each cloud"
     assert store.batches()[0].strategy == "k-means"
+
+
+@pytest.mark.parametrize("n_items", [60, 3_000])
+def test_before_any_label_most_items_are_of_the_target_set(tmp_path, n_items):
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((n_items, 4)).astype(np.float32)
+    is_target = rows[:, 0] > np.sort(rows[:, 0])[-n_items // 10]  # no gap to the others
+    settings = {"columns": ["region"]}
+    with Store.create(tmp_path / "t", classes=["a", "b"], settings=settings) as store:
+        store.add_items(
+            (str(n), {"region": "north" if is_target[n] else "south"}) for n in range(n_items)
+        )
+        store.update_settings(features=store_features(store.folder, rows))
+        add_target(store, "region = north")
+        positions = store.batch_positions(quick_batch(store, 5))
+    assert len(positions) == 5
+    assert is_target[positions].mean() > 0.7, "a tenth of the items is"
 
 
 def test_afterwards_the_least_sure_predictions_come_first(store):

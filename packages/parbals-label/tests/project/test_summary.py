@@ -3,6 +3,7 @@
 from dataclasses import asdict
 
 import numpy as np
+import pytest
 from parbals_label.project.export_records import export_columns, export_records
 from parbals_label.project.features import store_features
 from parbals_label.project.summary import overview
@@ -74,21 +75,20 @@ def test_progress_is_shown_against_the_goal(tmp_path):
 
 
 def test_an_audit_is_counted_and_marked_in_exports(tmp_path):
-    settings = {"columns": ["text", "audit"], "audit": [7, 2]}
+    settings = {"columns": ["text", "test_item"], "audit": [7, 2]}
     with Store.create(tmp_path / "p", classes=["spam", "ham"], settings=settings) as store:
-        store.add_items((f"mail-{n}", {"text": f"text {n}", "audit": "x"}) for n in range(10))
+        store.add_items((f"mail-{n}", {"text": f"text {n}", "test_item": "x"}) for n in range(10))
         store.submit([Submission(2, "ham"), Submission(3, "ham")], annotator="me")
         state = overview(store)
         assert export_columns(store) == [
-            *("id", "text", "item.audit", "label", "annotators", "votes", "agreement"),
-            *("test_item", "audit"),  # the second is the earlier name of the first
+            *("id", "text", "item.test_item", "label", "annotators", "votes", "agreement"),
+            "test_item",
         ]
         records = list(export_records(store))
         assert [r["id"] for r in records if r["test_item"]] == ["mail-2", "mail-7"]
-        assert all(r["audit"] is r["test_item"] for r in records)
         store.update_settings(audit=[])
         assert export_columns(store) == [
-            *("id", "text", "audit", "label", "annotators", "votes", "agreement")
+            *("id", "text", "test_item", "label", "annotators", "votes", "agreement")
         ]
     assert (state.audit, state.audit_labelled) == (2, 1)
     (line,) = [line for line in overview_lines(state) if "test items" in line]
@@ -111,10 +111,47 @@ def test_it_is_said_who_chose_what_is_labelled(tmp_path):
         store.submit([Submission(p, "a") for p in range(25)], annotator="ann")
         state = overview(store)
         assert strategy_line(state) == (
-            "10 of 20 labelled items were chosen by ParBaLS EPIG; 5 by k-means, before there was "
-            "a model; 5 by a quick fallback, so that nobody had to wait (25 %)"
+            "10 of 25 labelled items were chosen by ParBaLS EPIG; 5 by k-means, before there was "
+            "a model; 5 by a quick fallback, so that nobody had to wait (25 %); 5 by nobody: they "
+            "came with a label or were opened from a list"
         )
         assert strategy_line(state) in overview_lines(state)
+        store.record_batch("audit", 0, [(p, None, None) for p in range(25, 28)], {})
+        store.submit([Submission(p, "a") for p in range(25, 28)], annotator="ann")
+        line = strategy_line(overview(store))
+        assert line.startswith("10 of 28 labelled items")
+        assert "3 at random, to measure the error" in line
+        n_by_reason = [int(part.split()[0]) for part in line.split("; ")]
+        assert sum(n_by_reason) == overview(store).labelled == 28
+
+
+@pytest.mark.parametrize(("n_classes", "n_lines"), [(2, 2), (6, 6), (20, 20), (77, 11)])
+def test_many_classes_are_no_wall_of_names(tmp_path, n_classes, n_lines):
+    classes = [f"intent {n}" for n in range(n_classes)]
+    with Store.create(tmp_path / "p", classes=classes, settings={}) as store:
+        store.add_items((f"i{n}", {"text": str(n)}) for n in range(90))
+        store.submit([Submission(p, classes[-1]) for p in range(5)], annotator="ann")
+        lines = overview_lines(overview(store))
+    balance = [line for line in lines if line.startswith("  ")]
+    assert len(balance) == n_lines
+    assert any(line.startswith(f"  {classes[-1]} ") and line.endswith(" 5") for line in balance)
+    if n_classes == 77:
+        assert balance[-1] == "  and 67 more classes; 76 of all 77 have no label yet"
+
+
+def test_a_person_has_as_many_answers_as_there_are_now(tmp_path):
+    with Store.create(tmp_path / "p", classes=["a", "b"], settings={}) as store:
+        store.add_items((f"i{n}", {"text": str(n)}) for n in range(70))
+        heard = [("nora", 1, None, 0.0, 1.0, 0, ()), ("machine:gpt", 60, 0.2, 0.1, 0.3, 1, ())]
+        store.update_settings(heard=heard)
+        labels = [Submission(p, "a") for p in range(60)]
+        store.submit(labels, annotator="machine:gpt", source="machine")
+        store.submit([Submission(p, "b" if p < 12 else "a") for p in range(60)], annotator="nora")
+        state = overview(store)
+    nora, program = state.annotator_errors
+    assert (nora.n_answers, nora.error) == (60, None)
+    assert nora.sentence.endswith("no other person has answered the same items")
+    assert (program.n_answers, program.n_checked, program.error) == (60, 60, 0.2)
 
 
 def test_labelled_means_that_as_many_answers_as_wanted_are_there(tmp_path):

@@ -31,6 +31,7 @@ ROUTES = [
     ("POST", "/api/release-all", {"of": None}),
     ("POST", "/api/again", {"position": 0}),
     ("POST", "/api/measure", {"n": 3, "keep": True}),
+    ("POST", "/api/measure/undo", {}),
     ("POST", "/api/check", {"program": "machine:evil"}),
     ("POST", "/api/pause", {"program": "machine:evil", "paused": True}),
     (

@@ -57,6 +57,7 @@ WRITE_ROUTES = {
     "/api/release-all": "counts",
     "/api/again": "confirms",
     "/api/measure": "counts",
+    "/api/measure/undo": "counts",
     "/api/check": "counts items of a program",
     "/api/pause": "confirms",
     "/api/leave": "confirms",

@@ -15,6 +15,7 @@ OWNERS_ONLY = {
     ("GET", "/api/people"), ("POST", "/api/people"), ("POST", "/api/people/role"),
     ("POST", "/api/people/revoke"), ("GET", "/api/log"), ("POST", "/api/release-all"),
     ("POST", "/api/again"), ("POST", "/api/bulk"), ("POST", "/api/measure"),
+    ("POST", "/api/measure/undo"),
     ("POST", "/api/check"), ("POST", "/api/pause"), ("GET", "/api/target"),
     ("GET", "/api/target/0"),
 }  # fmt: skip

@@ -63,7 +63,8 @@ def test_programs_are_reported_with_their_error_and_cost(project):
     with page(project) as server:
         (program,) = server.get("/api/live").json["programs"]
     assert (program["name"], program["n_labels"]) == ("machine:gpt", 10)
-    assert "wrong in 1 of 1 answers" in program["lines"][0]
+    assert program["lines"][0].startswith("Good enough? Without a goal nobody can tell")
+    assert "wrong in 1 of 1 answers" in program["lines"][1]
     assert program["usage"] == "1 request, 900 tokens in and 10 out, cost 0.50."
 
 
@@ -81,7 +82,14 @@ def test_an_owner_draws_random_items_that_show_whether_the_goal_is_reached(proje
             lambda: not (now := server.get("/api/live").json)["advice"]["measures"] and now
         )
         assert live["certificate"].startswith("0 of the sample's 5 items are labelled")
-        assert (live["is_measuring"], live["measurable"]) == (True, 25)
+        assert (live["is_measuring"], live["measurable"], live["undoable"]) == (True, 25, 5)
+        assert server.post("/api/measure/undo", {}).json == {"undone": 5}
+        live = wait_for(lambda: not (now := server.get("/api/live").json)["undoable"] and now)
+        assert (live["is_measuring"], live["measurable"]) == (False, 30)
+        assert server.post("/api/measure/undo", {}).status == 422
+        assert server.post("/api/measure", {"n": 5}).json == {"drawn": 5}
+        live = wait_for(lambda: (now := server.get("/api/live").json)["undoable"] and now)
+        assert not live["known_error"]["is_measured"], "nobody has labelled the sample"
         items = server.post("/api/take", {"annotator": "ann", "n": 5}).json["items"]
         assert {item["why"]["strategy"] for item in items} == {"audit"}  # drawn at random
         for item in items:
@@ -89,6 +97,9 @@ def test_an_owner_draws_random_items_that_show_whether_the_goal_is_reached(proje
         found = wait_for(lambda: (live := server.get("/api/live").json)["labelled"] == 15 and live)
         assert "of 5 random items among the 30 without a label" in found["certificate"]
         assert found["advice"]["is_reached"]
+        known = found["known_error"]
+        assert (known["is_measured"], known["by_sample"], known["n_labels"]) == (True, True, 10)
+        assert [point["n_labels"] for point in found["history"]] == [10], "no flat tail"
         assert (found["is_measuring"], found["measurable"]) == (False, 25)
         assert server.post("/api/measure", {"n": 5}).json == {"drawn": 5}, "of a stored model"
         again = server.post("/api/measure", {"n": 5})

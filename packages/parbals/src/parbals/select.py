@@ -276,7 +276,10 @@ def select_batch_from_model(
     if kwargs.get("n_classes") is None and hasattr(model, "classes_"):
         kwargs["n_classes"] = len(model.classes_)
     settings = check_settings(strategy, pool.n_rows, batch_size, **kwargs)
-    target_rows = _check_target_rows(X_target, pool, settings["seed"])
+    target_rows = None
+    # A strategy that uses no predictions represents the pool itself, not a sample of it.
+    if X_target is not None or strategy_named(strategy).uses_predictions:
+        target_rows = _check_target_rows(X_target, pool, settings["seed"])
     labelled = Labelled()
     if X_labelled is not None:
         labelled = _check_labelled_rows(model, pool, X_labelled, y_labelled)

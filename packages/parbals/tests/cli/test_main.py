@@ -210,7 +210,10 @@ def test_a_signal_inside_a_callback_of_the_garbage_collector_ends_the_command(na
     )
     assert process.returncode == code_of_end, (process.stdout, process.stderr)
     assert process.stdout == ""
-    assert process.stderr.strip() == "parbals: interrupted; nothing was left half-written."
+    assert process.stderr.strip() == (
+        "parbals: interrupted; what is printed above as done is stored, and nothing was left "
+        "half-written."
+    )
 
 
 class TestEveryCommand:

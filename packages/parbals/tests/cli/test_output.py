@@ -3,6 +3,7 @@
 import io
 import json
 import sys
+import threading
 
 from parbals.cli import output
 from parbals.cli.output import progress, table
@@ -16,7 +17,7 @@ class Terminal(io.StringIO):
 def written(monkeypatch, stream, **options):
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setattr(output, "_PAUSE", 0.0)
-    with progress(**options) as show:
+    with progress("starting", **options) as show:
         show("reading", 0, 200)
         show("reading", 50, 200, "almost")
         show("choosing")
@@ -43,7 +44,7 @@ def test_at_80_columns_the_time_left_is_not_cut_off(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(sys, "stderr", Terminal())
     monkeypatch.setattr(output, "_PAUSE", 0.0)
-    with progress() as show:
+    with progress("starting") as show:
         show("training on a fold", 0, 1000)
         show("training on a fold", 500, 1000, "12 minutes left in all")
         line = sys.stderr.getvalue().split(output._CLEAR)[-1]
@@ -56,7 +57,7 @@ def test_work_of_an_earlier_run_does_not_count_in_the_speed(monkeypatch):
     seconds = [0.0]
     monkeypatch.setattr(output.time, "monotonic", lambda: seconds[0])
     monkeypatch.setattr(sys, "stderr", Terminal())
-    with progress() as show:
+    with progress("starting") as show:
         show("training", 60, 100)  # resumed here
         seconds[0] = 10.0
         show("training", 70, 100)
@@ -71,6 +72,17 @@ def test_a_log_gets_whole_lines_of_long_work_alone(monkeypatch):
     assert lines[0] == "reading, 0 of 200"
     assert lines[1] == "reading, 50 of 200, less than a minute left, almost"
     assert len(lines) == 3
+
+
+def test_a_log_says_what_is_computed_although_nothing_is_counted(monkeypatch):
+    monkeypatch.setattr(output, "_SILENCE", 0.0)
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    others = set(threading.enumerate())
+    with progress("updating the report"):
+        for timer in set(threading.enumerate()) - others:
+            timer.join()
+    assert stream.getvalue() == "updating the report …\n"
 
 
 def test_a_quiet_command_gets_nothing(monkeypatch):

@@ -140,7 +140,7 @@ def run_(
     failures = []
     if n_missing:
         loader = partial(load_data, folder=data and data.absolute(), tables=tables)
-        with progress(quiet=as_json) as show:
+        with progress("runs", quiet=as_json) as show:
             failures = run_grid(runs, folder, loader, _executor(workers, scheduler), show)
     reasons = list(dict.fromkeys(failure.error for failure in failures))
     n_done = len(runs) - len(failures)

@@ -72,7 +72,7 @@ def fetch(name: str, folder: Path | None, as_json: bool) -> None:
     origin = dataset_named(name).origin
     if origin is None:
         raise InputError(f"{name} needs no download.")
-    with progress(quiet=as_json) as show:
+    with progress("fetching", quiet=as_json) as show:
         paths = fetch_files(origin, data_folder(folder, name), show)
     print_result(as_json, [str(path) for path in paths], "\n".join(map(str, paths)))
 
@@ -106,7 +106,7 @@ def embed(name: str, encoder: str, folder: Path | None, encode_with: Any, as_jso
     read = dataset_named(name).read
     if read is None:
         raise InputError(f"{name} has neither texts nor images to encode.")
-    with progress(quiet=as_json) as show:
+    with progress("fetching", quiet=as_json) as show:
         files = embed_parts(
             read(folder), data_folder(folder, name), encoder, options=encode_with, progress=show
         )

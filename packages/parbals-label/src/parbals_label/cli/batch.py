@@ -210,11 +210,12 @@ def tell(
             report = update_report(store)
         goal = goal_of(store)
         samples = random_samples(store)
+        n_labelled = store.n_labelled
     if as_json:
         record = {name: counts[name] for name in _COUNTS}
         print_result(True, {**record, "report": report and report.to_dict()}, "")
     elif report is not None:
-        lines = report_lines(report, goal, report.n_labelled, samples)
+        lines = report_lines(report, goal, n_labelled, samples)
         click.echo(printable("\n".join(lines)))
 
 

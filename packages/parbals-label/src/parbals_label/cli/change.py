@@ -44,7 +44,6 @@ _PRINTED_SETTINGS = (
     "find",
     "answers_wanted",
     "lease_minutes",
-    "audit_by",
     "hidden",
     "goal_labels",
     "goal_error",
@@ -175,9 +174,13 @@ def edit(
         prior_scores=prior_scores,
     )
     with open_store(folder, read_only=not changes) as store:
+        had_predictions = store.settings.predictions is not None
         if changes:
             _apply(store, changes)
+        # Said before anything slow begins: with many classes a report takes minutes.
         _print_settings(store, "added" in classes, as_json)
+        if had_predictions and store.settings.predictions is None and store.n_labelled:
+            update_report(store)
 
 
 def _parse_settings(options: dict[str, Any], metric: str | None) -> dict[str, Any]:
@@ -197,12 +200,11 @@ def _parse_settings(options: dict[str, Any], metric: str | None) -> dict[str, An
 
 
 def _apply(store: "Store", changes: _Changes) -> None:
-    """Make the changes in one transaction; predictions that no longer hold are made again."""
+    """Make the changes in one transaction."""
     from parbals_label.project.classes import change_classes
     from parbals_label.project.features import remove_matrices
     from parbals_label.project.scores import store_scores
 
-    had_predictions = store.settings.predictions is not None
     old_scores = store.settings.scores
     with store.transaction():
         settings = changes.settings | change_classes(store, **changes.classes)
@@ -215,8 +217,6 @@ def _apply(store: "Store", changes: _Changes) -> None:
             scores = store_scores(store, changes.prior_scores)
             store.update_settings(scores=scores, predictions=None)
     remove_matrices(store, old_scores)
-    if had_predictions and store.settings.predictions is None and store.n_labelled:
-        update_report(store)
 
 
 def _check(store: "Store", settings: dict[str, Any], metric: str | None) -> None:
@@ -242,6 +242,7 @@ def _print_settings(store: "Store", has_new_class: bool, as_json: bool) -> None:
     settings = store.settings
     record: dict[str, Any] = {"classes": store.classes, "metric": metric_of(settings.loss)}
     record |= {name: getattr(settings, name) for name in _PRINTED_SETTINGS}
+    record["measure_by"] = settings.audit_by
     record["prior_scores"] = settings.scores is not None
     lines = [f"{name.replace('_', ' '):<15} {_one_line(value)}" for name, value in record.items()]
     if has_new_class:
@@ -318,7 +319,7 @@ def add(
     from parbals_label.project.grow import add_items
 
     with open_store(folder) as store:
-        with progress() as show:
+        with progress("reading") as show:
             added = add_items(
                 store,
                 data,

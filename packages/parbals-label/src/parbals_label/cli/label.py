@@ -15,8 +15,17 @@ from parbals.cli.output import print_result, printable, progress
 from parbals.errors import InputError
 from parbals.wording import PROGRAM_PREFIX
 
-from parbals_label.cli.llm import LLM, Budget, LlmOptions, opened_model, print_estimate
-from parbals_label.cli.options import COST, NO_REPORT, SECONDS, command, flag, open_store, option
+from parbals_label.cli.llm import LLM, LlmOptions, opened_model, print_estimate
+from parbals_label.cli.options import (
+    COST,
+    NO_REPORT,
+    SECONDS,
+    command,
+    flag,
+    open_store,
+    option,
+    update_report,
+)
 
 if TYPE_CHECKING:
     from parbals_label.machines.asking import MachineAnnotator, Rules
@@ -52,9 +61,13 @@ _MAX_WAIT_SECONDS = 120.0
 )
 @option(
     "--budget N",
-    "Stop after N stored labels. With a decimal point, as 5.00, it is money: the LLM costs no more "
-    "in all, earlier runs included.",
-    Budget(),
+    "Stop after N stored labels.",
+    click.IntRange(1),
+)
+@option(
+    "--max-cost MONEY",
+    "Let the LLM cost no more than this in all, earlier runs included; needs --price.",
+    click.FloatRange(0, 1e9, min_open=True),
 )
 @option(
     "--check N",
@@ -115,8 +128,8 @@ def label(
     \b
     Examples:
       parbals label spam --llm http://localhost:8000/v1 --model qwen --dry-run
-      parbals label spam --llm https://api.openai.com/v1 --model m --price 0.15,0.60 --budget 5.00
-      parbals label spam --check 10
+      parbals label spam --llm https://api.openai.com/v1 --model m --price 0.15,0.60 --max-cost 5
+      parbals label spam --check 20
       parbals label spam --with "python keyword_rule.py" --budget 200
       parbals label spam --with "python keyword_rule.py" --name rule --cost me=1,rule=0.01
       parbals label spam --report --cost me=0.50
@@ -138,14 +151,14 @@ def label(
         raise InputError("Say who labels: --llm URL with --model NAME, or --with COMMAND.")
     if command is not None and (llm.model or llm.price or llm.dry_run or llm.key_variable):
         raise InputError("--model, --price, --key and --dry-run belong to --llm, not to --with.")
+    if command is not None and options["max_cost"] is not None:
+        raise InputError("--max-cost belongs to --llm; --budget limits the labels of a program.")
     with open_store(folder) as store:
         from parbals_label.project.features import features_of
 
         features_of(store)  # before anything starts: without features nothing can be chosen
         if llm.dry_run:
-            budget = options["budget"]
-            max_labels = budget if isinstance(budget, int) else None
-            print_estimate(store, llm, max_labels, as_json=as_json)
+            print_estimate(store, llm, options["budget"], as_json=as_json)
             return
         with _annotator(store, llm, command, name, costs, options) as (program, annotator, rules):
             result = _run(store, annotator, program, rules, as_json=as_json)
@@ -196,16 +209,13 @@ def _annotator(
     from parbals_label.machines.programs import Program, split_command
 
     budget = options.pop("budget")
-    max_cost = budget if isinstance(budget, float) else None
-    max_labels = budget if isinstance(budget, int) else None
+    max_cost = options.pop("max_cost")
     if command is not None:
-        if max_cost is not None:
-            raise InputError("--budget of a program is a number of labels, such as 200.")
         program = Program(split_command(command), store.settings.media)
         short_name = _checked_name(name, program.name)
         annotator = f"{PROGRAM_PREFIX}{short_name}"
         all_costs = _full_names(costs, short_name, annotator)
-        yield program, annotator, Rules(**options, budget=max_labels, costs=all_costs)
+        yield program, annotator, Rules(**options, budget=budget, costs=all_costs)
         return
     batch_size = options.pop("batch_size")
     short_name = _checked_name(name, str(llm.model))
@@ -214,7 +224,7 @@ def _annotator(
     silence = (options["retries"] + 1) * (options["timeout"] + _MAX_WAIT_SECONDS)
     rules = Rules(
         batch_size=batch_size,
-        budget=max_labels,
+        budget=budget,
         retries=0,
         timeout=silence,
         costs=_full_names(costs, short_name, annotator),
@@ -228,6 +238,7 @@ def _run(
 ) -> "Result":
     """Let the annotator label, and print the result."""
     from parbals_label.machines.loop import ENDINGS, label_items
+    from parbals_label.project.checks import CHECK_SIZE
     from parbals_label.project.program_errors import program_errors
     from parbals_label.store.replies import usage_of
 
@@ -235,7 +246,7 @@ def _run(
     total = store.n_items - store.n_labelled
     if rules.budget is not None:
         total = min(total, rules.budget)
-    with clean_stop(stop), progress() as show:
+    with clean_stop(stop), progress("labels") as show:
         result = label_items(
             store,
             annotator,
@@ -260,7 +271,7 @@ def _run(
         lines.append(
             "How often is it wrong? Have people check random answers: "
             f"parbals label {store.folder} --name {annotator.removeprefix(PROGRAM_PREFIX)} "
-            "--check 20"
+            f"--check {CHECK_SIZE}"
         )
     print_result(
         as_json,
@@ -315,13 +326,13 @@ def _human_cost(costs: dict[str, float] | None, program: str | None) -> float | 
 
 def _print_report(store: "Store", *, as_json: bool) -> None:
     """Compute a new report, and print it unless the output is JSON."""
-    from parbals_label.project.engine import refresh
+    from parbals_label.project.samples import random_samples
     from parbals_label.project.summary import goal_of
     from parbals_label.project.summary_lines import report_lines
 
-    report = refresh(store)
+    report = update_report(store)
     if not as_json:
-        lines = report_lines(report, goal_of(store), report.n_labelled)
+        lines = report_lines(report, goal_of(store), store.n_labelled, random_samples(store))
         click.echo(printable("\n".join(lines)))
 
 

@@ -130,7 +130,8 @@ def remove(folder: Path, annotator: str, since: str | None, no_report: bool, as_
     """Remove all labels and skips of one annotator.
 
     History keeps them. Their items may be chosen again, and report and predictions are computed
-    without them. `parbals team revoke` ends the annotator's link; an open page goes on.
+    without them. `parbals team revoke` ends the annotator's link, and an open page
+    stops within a second.
 
     \b
     Examples:

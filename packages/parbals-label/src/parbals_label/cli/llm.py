@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from parbals_label.machines.llm.asking import ChatModel, Price
     from parbals_label.store.store import Store
 
-__all__ = ["LLM", "Budget", "LlmOptions", "opened_model", "print_estimate"]
+__all__ = ["LLM", "LlmOptions", "opened_model", "print_estimate"]
 
 
 @dataclass(frozen=True)
@@ -28,20 +28,6 @@ class LlmOptions:
     price: "Price | None"
     dry_run: bool
     key_variable: str | None
-
-
-class Budget(click.ParamType):
-    """A number of labels, or money with a decimal point."""
-
-    name = "budget"
-
-    def convert(self, value: Any, parameter: Any, context: Any) -> int | float:
-        text = str(value).strip()
-        if re.fullmatch(r"[0-9]{1,9}", text) and int(text) > 0:
-            return int(text)
-        if re.fullmatch(r"[0-9]{1,9}\.[0-9]+", text) and float(text) > 0:
-            return float(text)
-        self.fail(f"{text!r} is neither a number of labels nor money as in 5.00.")
 
 
 def _parse_price(context: Any, parameter: Any, value: str | None) -> "Price | None":
@@ -88,12 +74,12 @@ def opened_model(
     store: "Store",
     llm: LlmOptions,
     annotator: str,
-    budget: float | None,
+    max_cost: float | None,
     rate: int | None,
     retries: int,
     timeout: float,
 ) -> Iterator["ChatModel"]:
-    """The model that labels under a name; ``budget`` is what it may cost in total."""
+    """The model that labels under a name; ``max_cost`` is what it may cost in total."""
     from parbals_label.machines.llm.asking import ChatModel
     from parbals_label.machines.llm.endpoint import Endpoint, key_from
     from parbals_label.machines.llm.project import make_prompts
@@ -101,8 +87,8 @@ def opened_model(
 
     if not llm.url or not llm.model:
         raise InputError("--llm needs --model, the name of the model to ask.")
-    if budget is not None and llm.price is None:
-        raise InputError(f"--budget {budget:.2f} is money; say the price as --price IN,OUT.")
+    if max_cost is not None and llm.price is None:
+        raise InputError("--max-cost needs the price of tokens; say it as --price IN,OUT.")
     endpoint = Endpoint(llm.url, key_from(llm.key_variable, llm.url), timeout)
     with Replies(store.folder) as replies:
         yield ChatModel(
@@ -112,7 +98,7 @@ def opened_model(
             make_prompts(store),
             replies,
             price=llm.price,
-            max_cost=budget,
+            max_cost=max_cost,
             rate=rate,
             retries=retries,
         )

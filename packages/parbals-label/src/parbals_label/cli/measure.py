@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from parbals.cli.output import print_result, progress
 from parbals.errors import InputError
+from parbals.wording import counted
 
 from parbals_label.cli.options import command, flag, open_store, option
 
@@ -38,6 +39,7 @@ __all__ = ["estimate", "measure"]
     argument="origin",
     default="pool",
 )
+@flag("--undo", "Undo the draw of a sample while nobody has answered one of its items.")
 @flag("--page", "Put the sample into the queue of the labelling page, not into a file.")
 def measure(
     folder: Path,
@@ -46,6 +48,7 @@ def measure(
     keep: bool,
     again: bool,
     origin: str,
+    undo: bool,
     page: bool,
     as_json: bool,
 ) -> None:
@@ -66,6 +69,9 @@ def measure(
     """
     from parbals_label.project.samples import latest_sample
 
+    if undo:
+        _undo(folder, as_json=as_json)
+        return
     n_items = n_items or n_items_long
     from_target = origin == "target"
     if keep and from_target:
@@ -100,6 +106,16 @@ def _keep(folder: Path, n_items: int | None, *, as_json: bool) -> None:
     print_result(as_json, {"kept": n}, text)
 
 
+def _undo(folder: Path, *, as_json: bool) -> None:
+    """Undo the draw of a sample, and say so."""
+    from parbals_label.project.undo_sample import undo_sample
+
+    with open_store(folder) as store:
+        n = undo_sample(store)
+    text = f"The sample of {counted(n, 'item')} is undone: they measure nothing any more."
+    print_result(as_json, {"undone": n}, text)
+
+
 def _draw(
     store: "Store", n_items: int | None, *, again: bool, page: bool, from_target: bool
 ) -> str:
@@ -114,7 +130,7 @@ def _draw(
     n = n_items or min(SAMPLE_SIZE, n_left)
     if not n:
         raise InputError("Every item is labelled or assigned, so there is nothing to draw from.")
-    with progress() as show:
+    with progress("drawing the sample") as show:
         number = begin_measurement(
             store, n, queued=page, again=again, from_target=from_target, progress=show
         )

@@ -189,7 +189,7 @@ def update_report(store: "Store") -> "Report":
     """Compute report and predictions from the labels that the project has now."""
     from parbals_label.project.engine import refresh
 
-    with progress() as show:
+    with progress("updating the report") as show:
         return refresh(store, show)
 
 

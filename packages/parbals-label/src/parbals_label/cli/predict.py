@@ -59,7 +59,8 @@ def predict(
     """Predict the labels of new items.
 
     DATA is anything that `parbals init` reads, with the columns that the project's features come
-    from. The file has a row for each item: id, predicted, and a probability for each class.
+    from. The file has a row for each item: id, the columns of DATA, predicted, and a probability
+    for each class.
 
     \b
     Examples:
@@ -68,8 +69,13 @@ def predict(
       parbals predict spam this-week.csv --out predicted.csv --as-target
     """
     from parbals_label.project.exports import check_destination, write_export
-    from parbals_label.project.predict import open_new_items, predictions, trained_learner
-    from parbals_label.project.predicted import PREDICTED, predicted_columns
+    from parbals_label.project.predict import (
+        open_new_items,
+        prediction_columns,
+        predictions,
+        trained_learner,
+    )
+    from parbals_label.project.predicted import PREDICTED
 
     left_out = 0
 
@@ -79,9 +85,8 @@ def predict(
             left_out += record[PREDICTED] is None
             yield record
 
-    with open_store(folder, read_only=True) as store, progress() as show:
+    with open_store(folder, read_only=True) as store, progress("reading") as show:
         check_destination(folder, out, force=force)
-        show("reading")
         learner = trained_learner(store)
         new_items = open_new_items(store, data, id_column=id_column, reading=reading)
         show("predicting")
@@ -89,12 +94,12 @@ def predict(
             out,
             records(),
             _FORMATS.get(out.suffix.lower(), "csv"),
-            ["id", *predicted_columns(store.form)],
+            prediction_columns(store.form, new_items),
         )
     if as_target:
         from parbals_label.project.target import add_target
 
-        with open_store(folder) as store, progress() as show:
+        with open_store(folder) as store, progress("encoding the target set") as show:
             add_target(store, data, id_column=id_column, reading=reading, progress=show)
     if left_out:
         items = counted(left_out, "item that measures", "items that measure")
@@ -121,10 +126,9 @@ def export_model(folder: Path, path: Path, *, force: bool, as_json: bool) -> Non
     from parbals_label.project.predict import sample_predictions, trained_learner
 
     is_file = path.suffix.lower() == ".npz"
-    with open_store(folder, read_only=True) as store, progress() as show:
+    with open_store(folder, read_only=True) as store, progress("fitting"):
         _check_model_path(store, folder, path, is_file=is_file, force=force)
         learner = trained_learner(store)
-        show("fitting")
         model = learner.fitted()
         features = FittedFeatures.of(store)
         class_weights = learner.setup.class_weights(model)

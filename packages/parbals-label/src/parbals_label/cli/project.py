@@ -156,7 +156,7 @@ def init(
     task = _task(task, labels_per_item)
     settings = _settings(project_settings | goal, task, metric, describe)
     roles = Roles(text, image, features, label, id_column, shown, hidden)
-    with progress() as show:
+    with progress("reading") as show:
         created = create_project(
             folder,
             data,
@@ -296,7 +296,7 @@ def embed(
     """
     from parbals_label.project.embedding import embed_project
 
-    with open_store(folder) as store, progress() as show:
+    with open_store(folder) as store, progress("encoding") as show:
         embedded = embed_project(
             store,
             encoder,
@@ -354,7 +354,7 @@ def adapt(
             err=True,
         )
 
-    with open_store(folder) as store, progress() as show:
+    with open_store(folder) as store, progress("fine-tuning") as show:
 
         def show_all(stage: str, done: float, total: float | None) -> None:
             left = ends_at - time.monotonic()

@@ -108,10 +108,10 @@ def _certified_below(summary: "Overview", target_error: float) -> tuple[bool, st
         raise InputError("--until-error is a share of wrong labels, and the labels are numbers.")
     sample = summary.sample
     if not summary.audit and sample is None:
-        raise InputError(
-            f"No error was measured in this project; `parbals measure {summary.folder}` measures "
-            f"that of the present model, and `parbals measure {summary.folder} --keep` that of "
-            "every later one."
+        return False, (
+            "May I stop? Not yet: no error was measured in this project; `parbals measure "
+            f"{summary.folder}` measures that of the present model, and `parbals measure "
+            f"{summary.folder} --keep` that of every later one."
         )
     if not summary.audit and sample is not None:
         is_below = sample.result is not None and sample.result.error.high < target_error

@@ -82,7 +82,7 @@ def add_target_set(
     from parbals_label.project.target import add_target
 
     with open_store(folder) as store:
-        with progress() as show:
+        with progress("encoding the target set") as show:
             added = add_target(
                 store,
                 rows,

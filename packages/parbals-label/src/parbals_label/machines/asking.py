@@ -97,14 +97,14 @@ class BatchOutcome:
         failed: items without an answer after all attempts, each with the reason.
         unasked: items without an answer because the run was stopped.
         final: the reason why no further batch can succeed, if that is known.
-        out_of_budget: nothing more may be spent.
+        is_too_costly: nothing more may be spent.
     """
 
     n_labelled: int = 0
     failed: list[tuple[Item, str]] = field(default_factory=list)
     unasked: list[Item] = field(default_factory=list)
     final: str | None = None
-    out_of_budget: bool = False
+    is_too_costly: bool = False
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ class Asking:
         if self.stop.is_set():
             outcome.unasked = waiting
             return outcome
-        if outcome.out_of_budget:
+        if outcome.is_too_costly:
             outcome.unasked = [item for item in waiting if item.id not in tally.reasons]
             waiting = [item for item in waiting if item.id in tally.reasons]
         order = {item.id: rank for rank, item in enumerate(items)}
@@ -204,11 +204,11 @@ class Asking:
             self.say(f"All {len(items)} items were answered, but {ending.fault}.")
         if ending.final:
             outcome.final = ending.fault
-        outcome.out_of_budget = ending.out_of_budget
+        outcome.is_too_costly = ending.is_too_costly
 
     def _is_over(self, outcome: BatchOutcome) -> bool:
         """Whether nothing more is asked about this batch."""
-        return bool(outcome.final or outcome.out_of_budget or self.stop.is_set())
+        return bool(outcome.final or outcome.is_too_costly or self.stop.is_set())
 
     def _listen(
         self,

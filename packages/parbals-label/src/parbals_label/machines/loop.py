@@ -27,7 +27,8 @@ __all__ = ["ENDINGS", "Result", "Rules", "label_items"]
 
 ENDINGS = {
     "done": "every item is labelled, assigned, or abstained on",
-    "budget": "the budget is used up",
+    "budget": "as many labels as --budget says are stored",
+    "cost": "another request might cost more than --max-cost allows in all",
     "interrupted": "it was interrupted",
     "paused": "it was paused",
     "failed": "the annotator does not work",
@@ -167,8 +168,8 @@ class _Run:
             if is_broken and not self.stop.is_set():
                 ended = "failed"
                 break
-            if outcome.out_of_budget:
-                ended = "budget"
+            if outcome.is_too_costly:
+                ended = "cost"
                 break
         self.result.ended = ended
         self.result.fault = fault if ended == "failed" else None

@@ -90,12 +90,12 @@ class Ending:
     Attributes:
         fault: what went wrong, as a phrase; None if nothing did.
         final: another attempt cannot help.
-        out_of_budget: the rest was not asked about, because nothing more may be spent.
+        is_too_costly: the rest was not asked about, because nothing more may be spent.
     """
 
     fault: str | None = None
     final: bool = False
-    out_of_budget: bool = False
+    is_too_costly: bool = False
 
 
 class Conversation:

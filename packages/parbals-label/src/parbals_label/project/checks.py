@@ -14,6 +14,7 @@ from parbals.wording import PROGRAM_PREFIX, counted
 from parbals_label.store.store import Store
 
 __all__ = [
+    "CHECK_SIZE",
     "Checks",
     "Draw",
     "drawn_positions",
@@ -23,6 +24,8 @@ __all__ = [
     "queue_unsure",
 ]
 
+CHECK_SIZE = 20
+"""Random answers to check that advice names; with 5 wrong ones the interval is 10 to 46 %."""
 DRAWN = "answers drawn to check"
 """The kind of event that records a random sample of answers; stored, so it must not change."""
 

@@ -7,10 +7,12 @@ from typing import Any
 from parbals.errors import InputError
 from parbals.learner.evaluation.certify import CERTIFY
 
+from parbals_label.answer_form import class_list
 from parbals_label.store.store import Store
 
 __all__ = ["change_classes"]
 
+_MIN_CLASSES = 2
 _NO_CHANGES: Mapping[str, str] = MappingProxyType({})
 
 
@@ -47,8 +49,13 @@ def change_classes(
     names = [*store.classes, *added]
     for name in (*removed, *order):
         if name not in names:
-            raise InputError(f"There is no class {name!r}; the classes are {', '.join(names)}.")
+            raise InputError(f"There is no class {name!r}; the classes are {class_list(names)}.")
     remaining = [name for name in names if name not in removed]
+    if removed and len(remaining) < _MIN_CLASSES:
+        raise InputError(
+            f"{removed[0]!r} cannot be removed: two classes must remain. To replace it, rename it "
+            f"(--rename-class {removed[0]}=NEW)."
+        )
     first = [name for name in dict.fromkeys(order) if name in remaining]
     ordered = [*first, *(name for name in remaining if name not in first)]
     return {} if ordered == list(store.classes) else {"classes": ordered}

@@ -167,7 +167,6 @@ def _check_target(plan: Plan, extras: _Extras) -> None:
 def _write_project(folder: Path, plan: Plan, extras: _Extras, progress: Progress) -> NewProject:
     """Write items, labels and features into a draft that becomes ``folder`` when it is complete."""
     source = plan.sniffed.source
-    folder.parent.mkdir(parents=True, exist_ok=True)
     # An empty folder that exists already keeps the permissions that its owner gave it.
     mode = stat.S_IMODE(folder.stat().st_mode) if folder.exists() else FOLDER_MODE
     classes = list(plan.form.classes)

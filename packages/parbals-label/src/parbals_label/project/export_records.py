@@ -15,8 +15,8 @@ from parbals_label.store.store import Store
 
 __all__ = ["export_columns", "export_records"]
 
-_TEST_COLUMNS = ("test_item", "audit")
-"""Whether an item belongs to a sample that is kept, and the column's earlier name."""
+_TEST_COLUMN = "test_item"
+"""Whether an item belongs to a sample that is kept."""
 _EXPORT_COLUMNS = ("id", "label", "annotators", "votes", "agreement")
 """Columns that every export adds to those of the items."""
 
@@ -26,7 +26,7 @@ def export_columns(store: Store) -> list[str]:
 
     id, the items' columns, label, annotators, votes (labels and how many gave them, such as
     spam:2;ham:1), agreement (the share of the most frequent one), test_item (whether it belongs to
-    a sample that is kept; also called audit), the prediction, and the probability of each class;
+    a sample that is kept), the prediction, and the probability of each class;
     an item that is being measured has no prediction. A duplicate text has the label of the first
     one, and ``copy of`` its id as annotator.
     """
@@ -73,7 +73,7 @@ def export_records(store: Store, labelled_only: bool = False) -> Iterator[dict[s
             "agreement": _majority_share(item_labels),
         }
         if audit:
-            record |= dict.fromkeys(_TEST_COLUMNS, position in audit)
+            record[_TEST_COLUMN] = position in audit
         if predictions is not None:
             record |= no_prediction
         if predictions is not None and position not in hidden:
@@ -110,7 +110,7 @@ def _added_columns(store: Store) -> tuple[str, ...]:
     """Columns of an export that are not the items'."""
     columns = list(_EXPORT_COLUMNS)
     if store.settings.audit:
-        columns += _TEST_COLUMNS
+        columns.append(_TEST_COLUMN)
     if store.settings.predictions:
         columns.append(PREDICTED)
     return tuple(columns)

@@ -153,9 +153,9 @@ def write_batch_csv(
     """Write items (id, content) to label, with an empty column ``label``; their number.
 
     ``whom`` are the annotators to ask, one for each item, as a column ``annotator``. Columns of the
-    items with one of these names, or ``id``, are written as ``item.id`` and so on. A file with
-    letters beyond ASCII starts with a mark, by which Excel recognises UTF-8; any other needs none,
-    and programs that do not know the mark would read it as a part of the first name.
+    items with one of these names, or ``id``, are written as ``item.id`` and so on. The file always
+    starts with a byte order mark, by which Excel recognises UTF-8; a script that reads it needs the
+    encoding ``utf-8-sig`` from the first batch on, not only where letters are beyond ASCII.
     """
     reserved = ("id", "annotator", "label")
     names = {name: f"item.{name}" if name in reserved else name for name in columns}
@@ -171,10 +171,7 @@ def write_batch_csv(
 
     last = ["annotator", "label"] if whom else ["label"]
     header = ["id", *names.values(), *last]
-    lines = list(records())
-    cells = [*header, *(cell for line in lines for cell in line.values())]
-    is_ascii = all(str(cell).isascii() for cell in cells)
-    return write_export(path, lines, "csv", header, bom=not is_ascii)
+    return write_export(path, records(), "csv", header, bom=True)
 
 
 def positions_of_answers(store: Store, answers: Sequence[Answer], name: str) -> list[int]:

@@ -1,21 +1,18 @@
 """The goal of a project, progress towards it, and advice on the next step."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
 
 from parbals.learner.evaluation.metric import LOSS_OF_METRIC
 from parbals.learner.evaluation.report import (
     Measurement,
     Report,
-    expected_error,
     measured_error_sentence,
     metric_line,
     metric_words,
 )
-from parbals.types import Estimate
 from parbals.wording import percent
 
+from parbals_label.project.known_error import KnownError, error_format, known_error
 from parbals_label.project.samples import RandomSample
 
 __all__ = [
@@ -110,10 +107,10 @@ def goal_parts(
 
 def _error_part(goal_error: float, report: Report | None, sample: RandomSample | None) -> GoalPart:
     """Progress towards an error."""
-    format_error = _error_format(report)
+    format_error = error_format(report)
     sentence = f"an error below {format_error(goal_error)}"
     known = _known_error(report, sample)
-    if known.error is None:
+    if known is None:
         return GoalPart(0.0, sentence)
     high = known.error.high
     sentence += f"; {known.source} {format_error(known.error.mean)}"
@@ -151,8 +148,8 @@ def _goal_reached(report: Report | None, sample: RandomSample | None) -> Advice:
     """The advice where every part of the goal is reached."""
     sentence = "Your goal is reached."
     known = _known_error(report, sample)
-    if known.error is not None:
-        format_error = _error_format(report)
+    if known is not None:
+        format_error = error_format(report)
         sentence += f" The {known.source} error is {format_error(known.error.mean)}."
     return Advice(sentence, stop=True, is_reached=True)
 
@@ -160,10 +157,10 @@ def _goal_reached(report: Report | None, sample: RandomSample | None) -> Advice:
 def _only_labels_reached(goal_error: float, report: Report, sample: RandomSample | None) -> Advice:
     """The advice where there are enough labels, and the error is not shown to be low enough."""
     sentence = "You reached your label goal, but the error"
-    error = _known_error(report, sample).error
-    if error is None:
+    known = _known_error(report, sample)
+    if known is None:
         return Advice(f"{sentence} is not known yet.")
-    if error.mean < goal_error:
+    if known.error.mean < goal_error:
         return Advice(f"{sentence} may still be above target.")
     return Advice(f"{sentence} is still above target.")
 
@@ -212,30 +209,10 @@ def metric_lines(metric: str, report: Report | None) -> list[str]:
     return [f"Metric: {metric_words(metric)}. {consequence}"]
 
 
-def _error_format(report: Report | None) -> Callable[[float], str]:
-    """A function that formats errors: as a percentage, or as an RMSE in the unit of the labels."""
-    if report is not None and report.task == "regression":
-        return "{:.3g}".format
-    return percent
-
-
-class _KnownError(NamedTuple):
-    """The error as far as it is known; ``source`` is how: measured or expected by the model."""
-
-    error: Estimate | None
-    source: Literal["measured", "expected"]
-
-    @property
-    def is_measured(self) -> bool:
-        return self.source == "measured"
-
-
-def _known_error(report: Report | None, sample: RandomSample | None) -> _KnownError:
-    """The error measured by the audit, else by the sample, else the one that the model expects."""
-    if report is not None and report.measured_error is not None:
-        return _KnownError(report.measured_error, "measured")
-    if sample is not None and sample.result is not None:
-        return _KnownError(sample.result.error, "measured")
-    if report is not None and report.measured is not None:  # an audit that is still to be labelled
-        return _KnownError(None, "measured")
-    return _KnownError(None if report is None else expected_error(report), "expected")
+def _known_error(report: Report | None, sample: RandomSample | None) -> KnownError | None:
+    """The error that tells about a goal: what the model expects says nothing beside an audit."""
+    known = known_error(report, [] if sample is None else [sample])
+    is_audited = report is not None and report.measured is not None
+    if known is not None and not known.is_measured and is_audited:
+        return None
+    return known

@@ -133,5 +133,8 @@ _PREDICATES: dict[str, Callable[[Detail], str]] = {
     records.IN_BULK: _labelled,
     records.DECIDED: _decided,
     records.MEASURED: _measured,
+    records.MEASUREMENT_UNDONE: lambda detail: (
+        f"undid the sample of {counted(detail['count'], 'random item')}"
+    ),
 }
 """What somebody did, by the kind of the event and its details."""

@@ -38,6 +38,7 @@ from parbals_label.store.store import Store
 __all__ = [
     "NewItems",
     "open_new_items",
+    "prediction_columns",
     "predictions",
     "sample_predictions",
     "trained_learner",
@@ -151,12 +152,26 @@ def open_new_items(
     )
 
 
-def predictions(learner: ActiveLearner, new_items: NewItems) -> Iterator[dict[str, Any]]:
-    """One record for every new item, in order: its id, the prediction and probabilities.
+def prediction_columns(form: AnswerForm, new_items: NewItems) -> list[str]:
+    """Names of the columns of :func:`predictions`: id, those of the data, and the prediction's."""
+    item_columns = _item_columns(form, new_items)
+    return ["id", *item_columns.values(), *predicted_columns(form)]
 
-    All but the id is None for items of the project that are being measured.
+
+def _item_columns(form: AnswerForm, new_items: NewItems) -> dict[str, str]:
+    """Column of the data → its name in the predictions, except for the column of the ids."""
+    added = {"id", *predicted_columns(form)}
+    names = (name for name in new_items.source.columns if name != new_items.id_column)
+    return {name: f"item.{name}" if name in added else name for name in names}
+
+
+def predictions(learner: ActiveLearner, new_items: NewItems) -> Iterator[dict[str, Any]]:
+    """One record for every new item, in order: its id, its columns, the prediction, probabilities.
+
+    The prediction is None for items of the project that are being measured.
     """
     form = AnswerForm(learner.task, learner.classes)
+    item_columns = _item_columns(form, new_items)
     model = learner.fitted()
     temperature = prediction_temperature(learner.state)
     decision_rule = DecisionRule(learner.metric)
@@ -178,6 +193,7 @@ def predictions(learner: ActiveLearner, new_items: NewItems) -> Iterator[dict[st
         records = predicted_records(form, probs, decision_rule)
         names = [name for name, _ in items]
         is_measured = new_items.measured.are_measured(names, features)
-        for name, record, is_hidden in zip(names, records, is_measured, strict=True):
-            yield {"id": name, **(no_prediction if is_hidden else record)}
+        for (name, content), record, is_hidden in zip(items, records, is_measured, strict=True):
+            cells = {new_name: content.get(column) for column, new_name in item_columns.items()}
+            yield {"id": name, **cells, **(no_prediction if is_hidden else record)}
         n_done += len(items)

@@ -15,6 +15,7 @@ from parbals_label.project.alternative_test import (
     AlternativeTest,
     alternative_test,
 )
+from parbals_label.project.checks import CHECK_SIZE
 from parbals_label.project.consensus import aggregate_labels
 from parbals_label.project.program_drift import Drift, program_drift
 from parbals_label.project.program_errors import CheckedError, program_errors, random_positions
@@ -89,6 +90,7 @@ class ProgramReport:
     def lines(self) -> list[str]:
         """The report in sentences."""
         return [
+            self._verdict_line(),
             *self._error_lines(),
             *([self.drift.sentence(self.annotator)] if self.drift else []),
             self._test_line(),
@@ -97,9 +99,33 @@ class ProgramReport:
             *self._cost_lines(),
         ]
 
+    def _verdict_line(self) -> str:
+        """Whether its error is below the goal, as far as random checks tell."""
+        if self.error is None:
+            return (
+                "Good enough? Not known: have people check some of its answers "
+                f"(label --check {CHECK_SIZE})."
+            )
+        error = self.error
+        interval = f"{percent(error.low)} to {percent(error.high)}"
+        if self.goal_error is None:
+            return (
+                "Good enough? Without a goal nobody can tell (--goal-error 5%); it is wrong in "
+                f"{interval} of its answers."
+            )
+        goal = percent(self.goal_error)
+        if error.is_random and error.low > self.goal_error:
+            return f"Good enough? Not for {goal}: it is wrong in {interval} of its answers."
+        if error.is_random and error.high < self.goal_error:
+            return f"Good enough? Yes, for {goal}: it is wrong in {interval} of its answers."
+        return (
+            f"Good enough? Not known for {goal}: it is wrong in {interval} of its answers; more "
+            "random checks would tell."
+        )
+
     def _error_lines(self) -> list[str]:
         if self.error is None:
-            return ["Error: not known; have people check some of its answers (label --check 20)."]
+            return []
         error = self.error
         interval = f"{percent(error.low)} to {percent(error.high)}"
         line = (
@@ -108,7 +134,7 @@ class ProgramReport:
         )
         if error.is_random:
             return [line]
-        advice = "draw some that are by label --check 20"
+        advice = f"draw some that are by label --check {CHECK_SIZE}"
         return [line, f"These were not all chosen at random, so it may be misleading; {advice}."]
 
     def _test_line(self) -> str:
@@ -169,7 +195,8 @@ class ProgramReport:
         if self.cost_of_rest is None:
             return []
         return [
-            f"The other {self.n_unlabelled:,} items would cost about {money(self.cost_of_rest)}."
+            f"The other {self.n_unlabelled:,} items would cost about {money(self.cost_of_rest)} "
+            "in the currency of --price."
         ]
 
 

@@ -1,9 +1,9 @@
 """The fallback queue: choose items at once where somebody waits and no model is at hand.
 
 Before the first labels it chooses the items nearest to the centres of k-means, which represent the
-whole pool (the best cold start in its study); after that, the items whose stored predictions are
-least certain. Either takes milliseconds to a second, whatever the project's strategy costs.
-Unopened items are replaced as soon as the strategy has chosen.
+target set, or else the whole pool (the best cold start in its study); after that, the items whose
+stored predictions are least certain. Either takes milliseconds to a second, whatever the project's
+strategy costs. Unopened items are replaced as soon as the strategy has chosen.
 """
 
 import warnings
@@ -20,6 +20,7 @@ from parbals_label.answer_form import NUMBERS
 from parbals_label.project.features import features_of, predictions_of
 from parbals_label.project.measured import never_chosen
 from parbals_label.project.predicted import uncertainty
+from parbals_label.project.target import target_features
 from parbals_label.store.batches import ItemsUnavailableError
 from parbals_label.store.store import Store
 
@@ -31,7 +32,7 @@ QUICK = "confidence"
 """The strategy name of items that are chosen by stored predictions."""
 QUICK_BATCH = 20
 _MAX_CANDIDATES = 2_000
-"""Available items that are considered: k-means of as many took 0.4 to 0.9 CPU-seconds."""
+"""Rows that are clustered, or items whose predictions are compared: 0.4 to 0.9 CPU-seconds."""
 _NOTE = "Chosen by the quick fallback, so that nobody waits."
 
 
@@ -80,23 +81,21 @@ class _Choice(NamedTuple):
 
 
 def _choose(store: Store, available: np.ndarray, n: int) -> _Choice:
-    """Choose ``n`` of at most 2,000 available items by predictions, by k-means, or at random."""
+    """Choose ``n`` of the available items by predictions, by k-means, or at random."""
     n_excluded = len(store.settings.audit) + len(store.settings.target_items)
     n_taken = store.n_items - len(available) - n_excluded
     generator = derive_generator(store.settings.seed, "quick", n_taken)
-    if len(available) > _MAX_CANDIDATES:
-        n_candidates = max(n, _MAX_CANDIDATES)
-        available = np.sort(generator.choice(available, n_candidates, replace=False))
     predictions = _current_predictions(store)
     if predictions is not None:
+        available = _sampled(available, n, generator)
         scores = uncertainty(store.form, predictions[available])
         best = np.argsort(-scores, kind="stable")[:n]
         return _Choice(QUICK, available[best], scores[best].astype(float))
     no_scores = np.full(n, np.nan)
     if n_taken <= 0:
         with suppress(ProjectError):  # no features, or damaged ones: the model's process reports it
-            medoids = _medoids(features_of(store)[available], n, generator)
-            return _Choice(START, available[medoids], no_scores)
+            chosen = _typical_items(store, available, n, generator)
+            return _Choice(START, chosen, no_scores)
     return _Choice(RANDOM_STRATEGY, generator.permutation(available)[:n], no_scores)
 
 
@@ -110,21 +109,59 @@ def _current_predictions(store: Store) -> np.ndarray | None:
     return None
 
 
-def _medoids(rows: np.ndarray, n: int, generator: "np.random.Generator") -> np.ndarray:
-    """Indices (n,) of the rows nearest to the centres of k-means, largest clusters first."""
+def _sampled(positions: np.ndarray, n: int, generator: "np.random.Generator") -> np.ndarray:
+    """At most 2,000 of the positions, or ``n`` if that is more, ascending."""
+    size = max(n, _MAX_CANDIDATES)
+    if len(positions) <= size:
+        return positions
+    return np.sort(generator.choice(positions, size, replace=False))
+
+
+def _typical_items(
+    store: Store, available: np.ndarray, n: int, generator: "np.random.Generator"
+) -> np.ndarray:
+    """Available positions (n,) whose items represent the target set, or else the pool."""
+    target = target_features(store)
+    if target is None:
+        candidates = _sampled(available, n, generator)
+        rows = features_of(store)[candidates]
+        return candidates[_nearest_to_medoids(rows, rows, n, generator)]
+    # Items of a filter's target set are often few, so that a sample of the pool would miss them.
+    typical = target[_sampled(np.arange(len(target)), n, generator)]
+    rows = features_of(store)[available]
+    return available[_nearest_to_medoids(rows, typical, n, generator)]
+
+
+def _nearest_to_medoids(
+    rows: np.ndarray, typical: np.ndarray, n: int, generator: "np.random.Generator"
+) -> np.ndarray:
+    """Indices (n,) of the rows nearest to the medoids of k-means clusters of ``typical`` rows.
+
+    The largest clusters come first. A medoid is the typical row nearest to its cluster's centre.
+    """
     from scipy.cluster.vq import kmeans2
 
-    rows = np.asarray(rows, np.float64)
     if n >= len(rows):
         return np.arange(len(rows))
+    typical = np.asarray(typical, np.float64)
+    n_clusters = min(n, len(typical))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about empty clusters and zero distances of duplicate rows
-        centres, _ = kmeans2(rows, n, minit="++", seed=generator)
-    row_squares = (rows**2).sum(axis=1)[:, None]
-    distances = row_squares - 2.0 * rows @ centres.T + (centres**2).sum(axis=1)
-    sizes = np.bincount(distances.argmin(axis=1), minlength=n)
+        centres, _ = kmeans2(typical, n_clusters, minit="++", seed=generator)
+    distances = _squared_distances(typical, centres)
+    sizes = np.bincount(distances.argmin(axis=1), minlength=n_clusters)
+    medoids = typical[distances.argmin(axis=0)]
+    distances = _squared_distances(rows, medoids)
     chosen: list[int] = []
-    for cluster in np.argsort(-sizes, kind="stable"):
-        order = np.argsort(distances[:, cluster], kind="stable")
-        chosen.append(int(order[~np.isin(order, chosen)][0]))
+    by_size = np.argsort(-sizes, kind="stable")
+    for cluster in by_size[np.arange(n) % n_clusters]:
+        distances[chosen[-1:]] = np.inf
+        chosen.append(int(distances[:, cluster].argmin()))
     return np.array(chosen)
+
+
+def _squared_distances(rows: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Squared distances (n, m) of rows (n, D) to others (m, D)."""
+    squares = np.einsum("nd,nd->n", rows, rows)[:, None]
+    distances: np.ndarray = squares - 2.0 * rows @ others.T + (others**2).sum(axis=1)
+    return distances

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from parbals.learner.evaluation import report as reports
 from parbals.wording import PROGRAM_PREFIX, counted, percent
 
 from parbals_label.answer_form import NUMBERS, ORDERED, AnswerForm
+from parbals_label.project.checks import CHECK_SIZE
 from parbals_label.project.consensus import Agreement, aggregate_labels, agreement, tied_positions
 from parbals_label.project.features import (
     adaptation_record,
@@ -20,6 +21,7 @@ from parbals_label.project.features import (
     uses_table_features,
 )
 from parbals_label.project.goal import Goal, metric_of
+from parbals_label.project.known_error import KnownError, known_error
 from parbals_label.project.measured import measurable_positions
 from parbals_label.project.predicted import decisions
 from parbals_label.project.program_drift import program_drift
@@ -54,7 +56,7 @@ class AnnotatorErrorRate:
     >>> print(AnnotatorErrorRate("ann", 40, 0.05, 0.02, 0.1, n_checked=30).sentence)
     ann is wrong in 5 % of 40 answers (90 % interval 2 % to 10 %, 30 answers checked)
     >>> print(AnnotatorErrorRate("machine:gpt", 300, None, 0.0, 1.0).sentence)
-    The error of machine:gpt is not known: check 10 of its answers (parbals label --check 10)
+    The error of machine:gpt is not known: check 20 of its answers (parbals label --check 20)
 
     Attributes:
         error: None if no answer was checked.
@@ -75,11 +77,14 @@ class AnnotatorErrorRate:
         """The error rate in words."""
         if self.error is None and self.name.startswith(PROGRAM_PREFIX):
             return (
-                f"The error of {self.name} is not known: check 10 of its answers "
-                "(parbals label --check 10)"
+                f"The error of {self.name} is not known: check {CHECK_SIZE} of its answers "
+                f"(parbals label --check {CHECK_SIZE})"
             )
         if self.error is None:
-            return f"The error of {self.name} is not known: nobody else has answered the same items"
+            return (
+                f"The error of {self.name} is not known: no other person has answered the same "
+                "items"
+            )
         interval = f"{percent(self.low)} to {percent(self.high)}"
         sentence = (
             f"{self.name} is wrong in {percent(self.error)} of {self.n_answers:,} answers "
@@ -170,6 +175,16 @@ class Overview:
         return self.sample is not None and self.sample.result is None
 
     @property
+    def n_labels(self) -> int:
+        """Items with a label, whether or not they have all required answers."""
+        return self.labelled + self.partially_labelled
+
+    @property
+    def known_error(self) -> KnownError | None:
+        """The measured error, else the one that the model expects."""
+        return known_error(self.report, self.samples)
+
+    @property
     def sample(self) -> RandomSample | None:
         """The latest random sample; None if none was drawn."""
         return self.samples[-1] if self.samples else None
@@ -221,7 +236,7 @@ def overview(store: Store) -> Overview:
         ties=len(tied_positions(votes, form)),
         features=_features_line(store, len(labels)),
         confusion=_confusion(store, audit_labels),
-        annotator_errors=_annotator_errors(store),
+        annotator_errors=_annotator_errors(store, annotators),
         label_range=_label_range(labels.values()) if form.task == NUMBERS else None,
         samples=tuple(random_samples(store)),
         llms=_llm_usage(store),
@@ -231,13 +246,17 @@ def overview(store: Store) -> Overview:
     )
 
 
-def _annotator_errors(store: Store) -> list[AnnotatorErrorRate]:
-    """Error rates of people from the latest report, and of programs from checked answers."""
+def _annotator_errors(store: Store, annotators: Iterable[Annotator]) -> list[AnnotatorErrorRate]:
+    """Error rates of people from the latest report, and of programs from checked answers.
+
+    The numbers of answers are those that there are now, as everywhere else.
+    """
     modelled = {row[0]: AnnotatorErrorRate(*row) for row in store.settings.heard}
+    n_answers = {annotator.name: annotator.answers for annotator in annotators}
     programs = program_errors(store)
     is_program = {answers.program for answers in programs.values()} | programs.keys()
     people = [
-        row
+        replace(row, n_answers=n_answers.get(name, row.n_answers))
         for name, row in modelled.items()
         if name not in is_program and not name.startswith(PROGRAM_PREFIX)
     ]

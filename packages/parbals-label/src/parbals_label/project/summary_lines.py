@@ -11,6 +11,7 @@ from parbals.wording import counted, percent
 
 from parbals_label.answer_form import in_words
 from parbals_label.project.goal import Goal, advice, goal_parts, metric_lines
+from parbals_label.project.known_error import known_error_line
 from parbals_label.project.measured import SAMPLE_SIZE
 from parbals_label.project.quick import QUICK, START
 from parbals_label.project.samples import RandomSample, earlier_samples_sentence
@@ -20,8 +21,9 @@ from parbals_label.store.queue import SECOND_OPINION
 __all__ = ["audit_line", "certificate_lines", "overview_lines", "report_lines", "strategy_line"]
 
 _BAR_WIDTH = 30
-_NO_STRATEGY = ("", AUDIT, CERTIFY, SECOND_OPINION)
-"""Reasons for a label that are no strategy's choice."""
+_MAX_BALANCE_LINES = 20
+"""Classes up to which each has a line."""
+_N_LARGEST_CLASSES = 10
 
 
 def overview_lines(overview: Overview) -> list[str]:
@@ -80,11 +82,20 @@ def _balance_lines(overview: Overview) -> list[str]:
     if overview.label_range:
         values = (f"{name} {in_words(value)}" for name, value in overview.label_range.items())
         lines.append(f"labels: {', '.join(values)}")
-    max_count = max([*overview.class_balance.values(), 1])
-    name_width = max((len(str(label)) for label in overview.class_balance), default=0)
-    for label, count in overview.class_balance.items():
+    counts = overview.class_balance
+    shown = counts
+    if len(counts) > _MAX_BALANCE_LINES:
+        most_labels = sorted(counts, key=lambda label: -counts[label])[:_N_LARGEST_CLASSES]
+        shown = {label: counts[label] for label in most_labels}
+    max_count = max([*shown.values(), 1])
+    name_width = max((len(str(label)) for label in shown), default=0)
+    for label, count in shown.items():
         bar = "█" * round(_BAR_WIDTH * count / max_count)
         lines.append(f"  {label:<{name_width}}  {bar:<{_BAR_WIDTH}}  {count:,}")
+    if len(shown) < len(counts):
+        n_empty = sum(not count for count in counts.values())
+        more = f"and {len(counts) - len(shown)} more classes"
+        lines.append(f"  {more}; {n_empty} of all {len(counts)} have no label yet")
     return lines
 
 
@@ -96,21 +107,30 @@ def _latest_report_lines(overview: Overview) -> list[str]:
         return [f"No report yet: it is computed when labels arrive (parbals tell){now}."]
     lines = report_lines(overview.report, overview.goal, overview.labelled, overview.samples)
     lines += measure_line(overview)
-    n_labels = overview.stored_report["n_labels"]
-    if overview.labelled + overview.partially_labelled != n_labels:
+    n_learnt = overview.report.n_labelled
+    n_measuring = overview.stored_report["n_labels"] - n_learnt
+    n_newer = overview.n_labels - overview.stored_report["n_labels"]
+    if n_measuring > 0 or n_newer:
+        lines.append(f"The model has learnt from {counted(n_learnt, 'label')}.")
+    if n_measuring > 0:
+        lines.append(f"{counted(n_measuring, 'label')} that measure the error are not among them.")
+    if n_newer:
         lines.append(
-            f"The report was computed from {n_labels:,} labels; the next `parbals tell` or "
-            f"`parbals export {overview.folder} --renew` updates it."
+            f"{counted(n_newer, 'label is', 'labels are')} newer: the next `parbals tell` or "
+            f"`parbals export {overview.folder} --renew` includes them."
         )
     return lines
 
 
 def strategy_line(overview: Overview) -> str | None:
     """How many of the labelled items each strategy chose; None if no strategy chose any."""
-    counts = {name: n for name, n in overview.chosen_by.items() if name not in _NO_STRATEGY}
-    total = sum(counts.values())
-    if not total:
+    counts = dict(overview.chosen_by)
+    n_random = counts.pop(AUDIT, 0) + counts.pop(CERTIFY, 0)
+    n_by_nobody = counts.pop("", 0) + counts.pop(SECOND_OPINION, 0)
+    n_by_strategies = sum(counts.values())
+    if not n_by_strategies:
         return None
+    total = n_by_strategies + n_random + n_by_nobody
     n_by_strategy = counts.pop(overview.strategy, 0)
     title = strategy_title(overview.strategy)
     parts = [f"{n_by_strategy:,} of {total:,} labelled items were chosen by {title}"]
@@ -119,9 +139,15 @@ def strategy_line(overview: Overview) -> str | None:
         parts.append(f"{n_cold_start:,} by k-means, before there was a model")
     n_fallback = sum(counts.pop(name, 0) for name in (QUICK, RANDOM_STRATEGY))
     if n_fallback:
-        share = percent(n_fallback / total)
+        share = percent(n_fallback / n_by_strategies)
         parts.append(f"{n_fallback:,} by a quick fallback, so that nobody had to wait ({share})")
     parts += [f"{n:,} by {strategy_title(name)}" for name, n in counts.items()]
+    if n_random:
+        parts.append(f"{n_random:,} at random, to measure the error")
+    if n_by_nobody:
+        parts.append(
+            f"{n_by_nobody:,} by nobody: they came with a label or were opened from a list"
+        )
     return "; ".join(parts)
 
 
@@ -157,6 +183,7 @@ def report_lines(
     """The quality of the model, and what to do next, in words."""
     next_step = advice(goal, n_labelled, report, samples[-1] if samples else None)
     lines = [
+        *known_error_line(report, samples, n_labelled),
         reports.error_line(report),
         *_alike_lines(report),
         *reports.metric_line(report),

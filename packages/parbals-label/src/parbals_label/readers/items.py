@@ -24,7 +24,7 @@ __all__ = ["NUMBERED", "check_numbers", "classes_in", "id_column_of", "plan_item
 MAX_CLASSES = 1_000
 NUMBERED = ""
 """In place of an id column: the rows are numbered. No column can have this name."""
-_ID_COLUMNS = ("id", "ID")
+_ID_COLUMNS = ("id", "ID", "Id")
 _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+([eE][+-]?[0-9]+)?")
 _MAX_FLOAT32 = float(np.finfo(np.float32).max)
 _ID_ADVICE = 'correct it, or number the rows instead (--id "")'

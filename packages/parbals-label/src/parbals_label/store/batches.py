@@ -109,6 +109,12 @@ class Batches:
                 rank += 1
         return batch
 
+    def remove_batch(self, batch: int) -> None:
+        """Remove a batch that nobody has answered: its items are neither assigned nor chosen."""
+        with self._db.transaction() as connection:
+            connection.execute("DELETE FROM leases WHERE batch = ?", (batch,))
+            connection.execute("DELETE FROM batch_items WHERE batch = ?", (batch,))
+
     def pending(self, now: float | None = None, *, annotator: str | None = None) -> list[int]:
         """Return positions that are assigned or wait on the page, in order of batch and rank.
 

@@ -17,6 +17,7 @@ __all__ = [
     "IN_BULK",
     "LOGGED",
     "MEASURED",
+    "MEASUREMENT_UNDONE",
     "NEW_LINK",
     "PERSON_REMOVED",
     "RELEASED",
@@ -67,6 +68,7 @@ PERSON_REMOVED = "person removed"
 ADAPTED = "encoder adapted"
 IN_BULK = "labelled in bulk"
 MEASURED = "measurement begun"
+MEASUREMENT_UNDONE = "measurement undone"
 DECIDED = "decided"
 """An owner set the final label of items with different answers."""
 
@@ -92,6 +94,7 @@ LOGGED = (
     IN_BULK,
     DECIDED,
     MEASURED,
+    MEASUREMENT_UNDONE,
 )
 """Events that somebody decided, which the log shows; programs store others for themselves."""
 

@@ -11,6 +11,7 @@ from parbals_label.project.measured import sampled_positions
 from parbals_label.project.measuring import begin_measurement, keep_sample, request_target_sample
 from parbals_label.project.pausing import set_paused
 from parbals_label.project.quick import quick_batch
+from parbals_label.project.undo_sample import undo_sample
 from parbals_label.store import records
 from parbals_label.store.rows import lease_clock
 from parbals_label.store.store import Store
@@ -308,6 +309,15 @@ def _add_queue_routes(routes: APIRouter, session: Session) -> None:
                 begin_measurement(store, body.n, queued=True)
             store.log(records.MEASURED, count=body.n, keep=body.keep)
             return {"drawn": body.n}
+
+        return await session.desk.write(acting_as(require_owner(request), act))
+
+    @routes.post("/measure/undo")
+    async def undo_measurement(request: Request) -> schemas.Counts:
+        """For owners: undo the draw of a sample while nobody has answered one of its items."""
+
+        def act(store: Store) -> schemas.Counts:
+            return {"undone": undo_sample(store)}
 
         return await session.desk.write(acting_as(require_owner(request), act))
 

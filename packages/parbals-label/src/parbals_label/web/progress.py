@@ -9,6 +9,7 @@ from parbals_label.project.goal import advice, goal_parts, metric_lines
 from parbals_label.project.program_report import ProgramReport, program_reports
 from parbals_label.project.summary import overview
 from parbals_label.project.summary_lines import audit_line, certificate_lines, strategy_line
+from parbals_label.project.undo_sample import undoable_sample_size
 from parbals_label.store.store import Store
 from parbals_label.web.schemas import CurvePoint, LiveOut, ProgramOut, QueueOut, ServerOut
 
@@ -18,30 +19,35 @@ _MAX_CURVE_POINTS = 200
 _MAX_PAIRS = 200
 _OVERVIEW_FIELDS = (
     "labelled", "answers", "queued", "class_balance", "annotators", "audit",
-    "audit_labelled", "chosen_by", "confusion", "measurable", "target",
+    "audit_labelled", "chosen_by", "confusion", "known_error", "measurable", "target",
 )  # fmt: skip
 """Fields that are copied from the overview."""
 
 
 class Curve:
-    """The learning curve: the expected error of every stored report, updated incrementally."""
+    """The learning curve: the expected error of every stored report, updated incrementally.
+
+    Its points are numbers of labels that the model had: while people label a random sample, which
+    is held back, the curve does not go on.
+    """
 
     def __init__(self) -> None:
         self.points: list[CurvePoint] = []
         self.last = 0
 
     def update(self, store: Store) -> list[CurvePoint]:
-        """Return the latest point for each number of labels, thinned to at most 200."""
+        """Return the latest point for each number of labels, thinned to 200 of them."""
         for report in store.reports(after=self.last):
             self.last = report.report
             error = report.body.get("expected_error") or report.body.get("expected_metric")
             if not isinstance(error, dict):
                 continue
             try:
-                point = CurvePoint(n_labels=report.n_labels, created=report.created, **error)
-            except (TypeError, ValueError):  # not a report of parbals
+                n_labels = report.body["n_labelled"]
+                point = CurvePoint(n_labels=n_labels, created=report.created, **error)
+            except (KeyError, TypeError, ValueError):  # not a report of parbals
                 continue
-            if self.points and self.points[-1].n_labels == report.n_labels:
+            if self.points and self.points[-1].n_labels == n_labels:
                 self.points.pop()
             self.points.append(point)
         if len(self.points) <= _MAX_CURVE_POINTS:
@@ -65,6 +71,7 @@ def live(store: Store, curve: Curve, queue: QueueOut, server: ServerOut) -> Live
     return LiveOut(
         **{name: getattr(state, name) for name in _OVERVIEW_FIELDS},
         is_measuring=state.is_measuring or store.settings.target_sample > 0,
+        undoable=undoable_sample_size(store),
         out=state.assigned,
         passed=state.skipped,
         partly=state.partially_labelled,

@@ -13,6 +13,7 @@ from pydantic import (
 
 from parbals_label.project.consensus import Agreement
 from parbals_label.project.goal import Advice, GoalPart
+from parbals_label.project.known_error import KnownError
 from parbals_label.project.summary import AnnotatorErrorRate
 from parbals_label.store.records import Annotator
 
@@ -338,11 +339,13 @@ class LiveOut(BaseModel):
         passed: items that were skipped or marked unsure.
         numbers: summary statistics of the labels of a regression project.
         audit, audit_labelled: test items, and how many of them are labelled.
+        known_error: the measured error, else the one that the model expects.
         certificate: a sentence on the measured error.
         judged: sentences on the metric, unless it is accuracy.
         chosen_by, chosen: labelled items by strategy, also as a sentence.
         measurable: items without a label that a new sample can be drawn from.
         is_measuring: a random sample is being drawn, or not all of it is labelled.
+        undoable: items of a sample that nobody has answered, so that its draw can be undone.
         confusion: confusion matrix of test items: true classes (rows), predicted ones (columns).
         heard: estimated error rates of the annotators.
         programs: reports on the programs and LLMs that have labelled.
@@ -366,9 +369,11 @@ class LiveOut(BaseModel):
     annotators: list[Annotator] | None = None
     audit: int | None = None
     audit_labelled: int | None = None
+    known_error: KnownError | None = None
     certificate: str | None = None
     measurable: int | None = None
     is_measuring: bool | None = None
+    undoable: int | None = None
     judged: list[str] | None = None
     goal: list[GoalPart] | None = None
     advice: Advice | None = None

@@ -354,14 +354,14 @@ def test_a_budget_of_money_is_never_exceeded_and_runs_resume(ask, project, n_pai
     budget = bound + (n_paid - 0.5) * COST
     with chat_server(delay=0.05) as server:
         result, _ = ask(server.url, batch_size=12, max_cost=budget)
-        assert result.ended == "budget"
+        assert result.ended == "cost"
         (usage,) = usage_of(project) or [None]
         spent = usage.cost if usage else 0.0
         assert spent <= budget
         assert len(server.seen) == n_paid
         assert result.failed == 0
         again, _ = ask(server.url, batch_size=12, max_cost=budget)
-        assert (again.stored, again.ended) == (0, "budget"), "earlier runs count"
+        assert (again.stored, again.ended) == (0, "cost"), "earlier runs count"
         done, _ = ask(server.url, batch_size=12, max_cost=budget + 1.0)
         assert done.ended == "done"
 

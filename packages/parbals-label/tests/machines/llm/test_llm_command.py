@@ -24,12 +24,14 @@ REFUSED = {
     "both": ([*LLM, "--with", "python3"], "Say who labels"),
     "nobody": ([], "Say who labels"),
     "a price of a program": (["--with", "python3", "--price", "1,2"], "belong to --llm"),
-    "money of a program": (["--with", "python3", "--budget", "5.00"], "number of labels"),
-    "money without a price": ([*LLM, "--budget", "5.00"], "--price IN,OUT"),
+    "money of a program": (["--with", "python3", "--max-cost", "5"], "belongs to --llm"),
+    "money without a price": ([*LLM, "--max-cost", "5"], "--price IN,OUT"),
+    "no money": ([*LLM, "--price", "1,2", "--max-cost", "0"], "is not in the range"),
+    "money as labels": ([*LLM, "--price", "1,2", "--budget", "5.00"], "is not a valid integer"),
     "no address": (["--llm", "localhost:8000", "--model", "m"], "not the address"),
     "a password": (["--llm", "http://a:b@host/v1", "--model", "m"], "must not hold a user"),
     "one price": ([*LLM, "--price", "1"], "is no price"),
-    "no budget": ([*LLM, "--budget", "0"], "neither a number of labels nor money"),
+    "no budget": ([*LLM, "--budget", "0"], "is not in the range"),
     "a key on the command line": ([*LLM, "--key", KEY], "does not belong on the command line"),
     "a variable that is not set": ([*LLM, "--key", "NO_SUCH_KEY"], "NO_SUCH_KEY is not set"),
 }
@@ -68,7 +70,7 @@ for address in (
     REFUSED[f"the address {address!r}"] = (["--llm", address, "--model", "m"], "not the address")
 REFUSED |= {
     "a price beyond counting": ([*LLM, "--price", f"{'9' * 400},1"], "is no price"),
-    "a budget beyond counting": ([*LLM, "--budget", f"{'9' * 400}.0"], "neither a number"),
+    "a budget beyond counting": ([*LLM, "--price", "1,2", "--max-cost", f"{'9' * 400}.0"], "is not in the range"),
 }
 
 
@@ -109,7 +111,7 @@ def test_labels_money_and_tokens_are_printed_and_in_the_status(run, monkeypatch,
             "budget",
         )
         assert shown["usage"]["cost"] == pytest.approx(5 * 280e-6)
-        money_run = run(*arguments, "--budget", "1.00", "--no-report")
+        money_run = run(*arguments, "--max-cost", "1", "--no-report")
         assert money_run.exit_code == 0, money_run.exception
         assert "Ended: every item is labelled" in money_run.output
         assert "So far machine:org-m-1: " in money_run.output
@@ -185,7 +187,7 @@ def write_negative_cost(file):
 @pytest.mark.parametrize("write", [write_garbage, write_view, write_negative_cost])
 def test_a_record_of_replies_that_is_not_ours_is_one_sentence(run, write):
     write(run.folder / REPLIES_NAME)
-    for arguments in ([*LLM, "--price", "1,1", "--budget", "1.00"], ["--report"]):
+    for arguments in ([*LLM, "--price", "1,1", "--max-cost", "1.00"], ["--report"]):
         result = run(*arguments)
         assert isinstance(result.exception, ProjectError)
         assert "move it away" in str(result.exception)

@@ -28,7 +28,10 @@ _REFUSED = 2
 _NO_PROJECT = 3
 _INTERRUPTED = 130  # what a shell reports for a program ended by Ctrl-C
 _TERMINATED = 143  # and by SIGTERM
-_INTERRUPTION = "parbals: interrupted; nothing was left half-written."
+_INTERRUPTION = (
+    "parbals: interrupted; what is printed above as done is stored, and nothing was left "
+    "half-written."
+)
 
 _SECTIONS = {
     "Project": ("init", "add", "edit", "target", "embed", "adapt"),

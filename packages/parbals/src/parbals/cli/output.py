@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -30,6 +31,7 @@ _CLEAR = "\r\x1b[2K"  # the start of the line, then nothing on it
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _PAUSE = 0.1  # seconds between updates: faster ones cannot be read
 _LOG_PAUSE = 30.0  # seconds between lines where the error stream is a file or a pipe
+_SILENCE = 2.0  # seconds until a log has the first line: work that ends before needs none
 
 
 class Progress(Protocol):
@@ -55,22 +57,28 @@ def print_result(as_json: bool, record: Any, text: str) -> None:
 
 
 @contextmanager
-def progress(first: str = "", *, quiet: bool = False) -> Iterator[Progress]:
+def progress(first: str, *, quiet: bool = False) -> Iterator[Progress]:
     """Progress on the error stream; nothing where ``quiet``.
 
     In a terminal it is one line, which begins with the stage ``first``, is rewritten as work goes
-    on, and is cleared at the end. In a log it is a line every half minute.
+    on, and is cleared at the end. In a log the stage is a line after two seconds, and progress one
+    every half minute.
     """
     if quiet:
         yield lambda stage, done=0, total=None, note="": None
         return
-    line = _ProgressLine()
+    line = _ProgressLine(first)
     if not sys.stderr.isatty():
-        yield line.log
+        timer = threading.Timer(_SILENCE, line.announce)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield line.log
+        finally:
+            timer.cancel()
         return
     try:
-        if first:
-            line.show(first)
+        line.show(first)
         yield line.show
     finally:
         click.echo(_CLEAR, nl=False, err=True)
@@ -79,11 +87,16 @@ def progress(first: str = "", *, quiet: bool = False) -> Iterator[Progress]:
 class _ProgressLine:
     """The stage that is shown, when and where it started, and when the line was last written."""
 
-    def __init__(self) -> None:
+    def __init__(self, first: str) -> None:
+        self._first = first
         self._stage = ""
         self._started_at = 0.0
         self._first_done = 0.0
         self._written_at = time.monotonic()
+
+    def announce(self) -> None:
+        """Write the stage as a whole line."""
+        click.echo(f"{self._stage or self._first} …", err=True)
 
     def show(self, stage: str, done: float = 0, total: float | None = None, note: str = "") -> None:
         """Write the line, unless that was done a moment ago."""

@@ -540,7 +540,10 @@ class ActiveLearner:
         return as_html(self.state, self.reports)
 
     def plot(self) -> Any:
-        """Return a matplotlib figure: the error in each report, and the pool with its labels."""
+        """Return a matplotlib figure: the error in each report, and the pool with its labels.
+
+        Before the first report it shows the pool alone.
+        """
         return as_figure(self.state, self.last_batch, self.reports)
 
     # -- files

@@ -109,7 +109,8 @@ def choose_among(
         options=setup.options if used_strategy == setup.strategy else None,
         n_classes=len(setup.task.classes) or None,
     )
-    targets = state.target_rows() if entry.uses_predictions else None
+    has_targets = entry.uses_predictions or setup.target is not None
+    targets = state.target_rows() if has_targets else None
     batch = choose_batch(settings, model, pool, targets, _labelled_rows(state))
     notes = [*setup.pool.notes, *batch.notes]
     if len(candidates) < len(free):

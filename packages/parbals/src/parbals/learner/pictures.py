@@ -41,9 +41,15 @@ class PoolMap(NamedTuple):
 def as_figure(state: State, batch: Batch | None, reports: Sequence[Report]) -> Any:
     """Draw a matplotlib figure: the error in each report, and the pool with its labels.
 
-    ``batch`` is the last batch, which is marked; if it is None, all pending items are.
+    ``batch`` is the last batch, which is marked; if it is None, all pending items are. Before the
+    first report there is the pool alone.
     """
     figures = need("matplotlib.figure", "Plotting", "parbals[plot]")
+    if not reports:
+        figure = figures.Figure(figsize=(4.5, 3.6), layout="constrained")
+        _draw_map(figure.subplots(), state, batch)
+        figure.suptitle(progress_sentence(state), fontsize="medium")
+        return figure
     figure = figures.Figure(figsize=(9, 3.6), layout="constrained")
     error_axes, map_axes = figure.subplots(1, 2)
     _draw_errors(error_axes, reports)

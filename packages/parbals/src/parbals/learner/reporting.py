@@ -15,6 +15,7 @@ from parbals.learner.evaluation.expectation import (
     PARBALS_LABELS,
     RANDOM_LABELS,
     SELECTED_LABELS,
+    UNKNOWN_TEMPERATURE,
     Misfit,
     Temperature,
     expected_error_and_log_loss,
@@ -101,9 +102,14 @@ def predict(state: State, X: Any, *, with_audit: bool, return_std: bool) -> Any:
 
 def calibration_temperature(state: State, model: Any) -> Temperature:
     """Fit the temperature of a state's model to cross-validated and audit labels."""
+    leave_one_out = state.cross_validated_predictions(model)
+    random_sample = audit_predictions(state, model)
+    n_labels = len(leave_one_out[1]) + len(random_sample[1])
+    if n_labels == 0 and len(state.training_labels.positions):
+        return UNKNOWN_TEMPERATURE
     temperature = fit_temperature(
-        state.cross_validated_predictions(model),
-        audit_predictions(state, model),
+        leave_one_out,
+        random_sample,
         misfit=label_misfit(state.setup),
         shift_auc=state.setup.shift_auc,
     )

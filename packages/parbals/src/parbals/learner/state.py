@@ -167,6 +167,14 @@ class State:
         probs[rows[fitted_rows[is_item]]] = leave_one_out[is_item]
         return probs
 
+    def is_answered_by_people(self, positions: np.ndarray) -> np.ndarray:
+        """Return whether a person, or a gold label, answered each of these labelled items (n,)."""
+        is_answered = [
+            any(name is None or not name.startswith(PROGRAM_PREFIX) for name in names)
+            for names in (self.answers.get(p, (None,)) for p in positions.tolist())
+        ]
+        return np.array(is_answered, bool)
+
     def likelihoods(self, positions: np.ndarray) -> np.ndarray | None:
         """Return the likelihoods (n, C) of answers to these items; None without annotators."""
         if self.annotator_fit is None:
@@ -274,11 +282,8 @@ class State:
         if fit is None or not self.setup.needs_certain_labels:
             return positions
         decisiveness = fit.decisiveness[np.searchsorted(self.labelled, positions)]
-        is_by_person = [
-            any(name is None or not name.startswith(PROGRAM_PREFIX) for name in self.answers[p])
-            for p in positions.tolist()
-        ]
-        usable = positions[np.array(is_by_person, bool) | (decisiveness >= _MIN_DECISIVENESS)]
+        is_by_person = self.is_answered_by_people(positions)
+        usable = positions[is_by_person | (decisiveness >= _MIN_DECISIVENESS)]
         return usable if self._can_fit_to(self.encoded_labels(usable)) else positions
 
     def key(self, *, with_pending: bool) -> bytes:
@@ -298,10 +303,14 @@ class State:
     def cross_validated_predictions(self, model: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return cross-validated predictions (m, C) for training labels, and the labels (m,).
 
-        All are flattened, as in :meth:`Task.flatten`.
+        All are flattened, as in :meth:`Task.flatten`. Labels that programs alone gave are left out:
+        a model that agrees with a program is wrong where the program is.
         """
         training = self.training_labels
         rows, probs = self.out_of_sample_predictions(model, training)
+        is_by_person = self.is_answered_by_people(training.positions)[rows]
+        rows = rows[is_by_person]
+        probs = probs[is_by_person]
         return self.setup.task.flatten(probs, training.labels[rows])
 
     def out_of_sample_predictions(self, model: Any, training: TrainingLabels) -> LabelPredictions:
@@ -328,7 +337,8 @@ class State:
         if gaussian is None:
             rows, probs = self._five_fold_predictions(training)
         else:
-            rows, probs = gaussian.leave_one_out()
+            has_programs = not self.is_answered_by_people(positions).all()
+            rows, probs = gaussian.leave_one_out(all_labels=has_programs)
             is_item = rows < len(positions)  # class descriptions are fitted as rows after the items
             rows = rows[is_item]
             probs = probs[is_item]

@@ -115,9 +115,6 @@ class ParbalsQuery(_Query):
         seed = int(self.random_state_.randint(2**31 - 1))
         self._check(clf, sample_weight, y)
         is_labelled = _utils.is_labeled(y, self.missing_label_)
-        if X_target is None:
-            order = derive_generator(seed, "target").permutation(len(X))
-            X_target = X[np.sort(order[:DEFAULT_N_TARGETS])]
         strategy = strategy_named(self.strategy)
         model = None
         class_numbers = None
@@ -135,6 +132,9 @@ class ParbalsQuery(_Query):
                 numbers = [number_of_class[label] for label in y[is_labelled].tolist()]
                 class_numbers = model.classes_[numbers]
         is_cold_start = model is None and strategy.uses_predictions
+        if X_target is None and model is not None:
+            order = derive_generator(seed, "target").permutation(len(X))
+            X_target = X[np.sort(order[:DEFAULT_N_TARGETS])]
         step_scores: list[np.ndarray] = []
         batch = select_batch_from_model(
             model or NoModel(),

@@ -77,7 +77,8 @@ def choose_batch(
     """Choose a batch from validated features and a model with validated samples.
 
     ``X_pool`` (N, D) may be rows of a file or a cluster for closed-form strategies. ``model`` and
-    ``X_target`` (M, D) may be None for a strategy that uses no predictions.
+    ``X_target`` (M, D) may be None for a strategy that uses no predictions; k-means then
+    represents the pool.
     """
     entry = strategy_named(settings["strategy"])
     if has_closed_form(entry, model):
@@ -95,7 +96,9 @@ def choose_batch(
     weights = getattr(model, "sample_weights", None)
     if not entry.uses_predictions:
         weights = check_weights(weights, 1 if weights is None else len(weights))
-        return solve(settings, weights, pool_features=X_pool, labelled=labelled)
+        return solve(
+            settings, weights, pool_features=X_pool, target_features=X_target, labelled=labelled
+        )
     if entry.needs_model:
         return solve(
             settings,

@@ -127,6 +127,7 @@ class Problem:
     pool_probs: np.ndarray | None = None  # (N, K, C)
     target_probs: np.ndarray | None = None  # (M, K, C)
     pool_features: np.ndarray | None = None  # (N, D)
+    target_features: np.ndarray | None = None  # (M, D)
     labelled: Labelled = Labelled()
     model: ModelView | None = None  # replaces samples in strategies that condition the model
     gaussian: GaussianView | None = None  # replaces samples in closed-form strategies

@@ -1,8 +1,8 @@
 """Ask an LLM about a batch: several requests at once, retried, cached, counted and paid.
 
 Threads do nothing but single requests. Everything else happens in the thread that calls
-``receive``: building prompts, retries, the rate, the budget, and recording what is paid: before the
-request is sent, and again before anything is read from its reply.
+``receive``: building prompts, retries, the rate, the largest cost, and recording what is paid:
+before the request is sent, and again before anything is read from its reply.
 """
 
 import heapq
@@ -259,7 +259,7 @@ class ChatConversation:
             self._ending = ending
 
     def _send_requests(self) -> None:
-        """Send as many requests as connections, pauses, rate and budget allow.
+        """Send as many requests as connections, pauses, rate and cost allow.
 
         The first one is alone, until its reply has told what the others will cost.
         """
@@ -305,7 +305,7 @@ class ChatConversation:
         return False
 
     def _can_pay(self, request: _Request) -> bool:
-        """Whether the budget covers the request besides those on their way."""
+        """Whether the largest cost covers the request besides those on their way."""
         model = self._model
         if model.max_cost is None:
             return True
@@ -313,7 +313,7 @@ class ChatConversation:
         if model.spent + reserved + model.bound(request.prompt) <= model.max_cost:
             return True
         if not self._running:
-            self._end(Ending("the budget is used up", out_of_budget=True))
+            self._end(Ending("another request might cost too much", is_too_costly=True))
         return False
 
     def _send(self, request: _Request) -> None:

@@ -62,6 +62,7 @@ __all__ = [
     "PARBALS_LABELS",
     "RANDOM_LABELS",
     "SELECTED_LABELS",
+    "UNKNOWN_TEMPERATURE",
     "Misfit",
     "Temperature",
     "expected_error_and_log_loss",
@@ -141,6 +142,9 @@ class Misfit(NamedTuple):
     below: float = 0.0
     above: float = 0.0
 
+
+UNKNOWN_TEMPERATURE = Temperature(1.0, _LOG_T_PRIOR_SD * float(np.sqrt(1.0 + _FEW_LABELS)))
+"""Of a model whose labels only programs gave: nobody has said whether they are right."""
 
 RANDOM_LABELS = Misfit()
 PARBALS_LABELS = Misfit(below=0.12, above=0.24)

@@ -39,7 +39,7 @@ function labelPanel(kappas) {
 
 /** How to get to know an error rate for which no answer was checked. */
 function unknownAdvice(annotator) {
-  if (!annotator.name.startsWith(PROGRAM_PREFIX)) return h("span", { class: "quiet" }, t("nobody else has answered the same items"));
+  if (!annotator.name.startsWith(PROGRAM_PREFIX)) return h("span", { class: "quiet" }, t("no other person has answered the same items"));
   return isOwner() ? checkButton(annotator) : h("span", { class: "quiet" }, t("people have checked none of its answers"));
 }
 

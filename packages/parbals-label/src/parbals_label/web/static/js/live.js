@@ -10,6 +10,7 @@ const PROJECT_REFRESH_MS = 5000;
 
 let timer = 0;
 let isPolling = false;
+let isDue = false; // a poll is to follow shortly
 let serverStarted = null;
 let refreshedAt = Date.now();
 let projectMayDiffer = false; // something changed since the project was loaded
@@ -17,6 +18,7 @@ let projectMayDiffer = false; // something changed since the project was loaded
 async function poll() {
   if (isPolling) return;
   isPolling = true;
+  isDue = false;
   clearTimeout(timer);
   try {
     const since = state.live?.revision ? `?since=${encodeURIComponent(state.live.revision)}` : "";
@@ -37,7 +39,7 @@ async function poll() {
     emit("trouble", error.status > 0 && error.status !== 401 ? error.message : null); // otherwise the notice of the lost connection is shown
   }
   isPolling = false;
-  timer = setTimeout(poll, document.hidden ? POLL_HIDDEN_MS : POLL_MS);
+  timer = setTimeout(poll, isDue ? SOON_MS : document.hidden ? POLL_HIDDEN_MS : POLL_MS);
 }
 
 /** Reload the project: others may have changed its settings, and a restarted server may serve another project. */
@@ -54,8 +56,11 @@ async function refreshProject(start) {
   emit("project", project);
 }
 
-/** Poll shortly, because something was just stored. */
+/** Poll shortly, because something was just stored. A further call does not put it off: fast answers would do so for ever. */
 export function pollSoon() {
+  if (isDue) return;
+  isDue = true;
+  if (isPolling) return;
   clearTimeout(timer);
   timer = setTimeout(poll, SOON_MS);
 }

@@ -97,6 +97,8 @@ function draw(box = outbox.summary()) {
   const unsent = box.waiting
     ? ` ${t("{n:# answer is|# answers are} kept in this browser and will be sent automatically. You can continue, or close the page and come back.", { n: box.waiting })}`
     : ` ${t("Nothing is lost.")}`;
+  // Nothing is sent before the visitor signs in again, so that nobody is told to go on.
+  const kept = box.waiting ? ` ${t("{n:# answer is|# answers are} kept in this browser and will be sent when you have signed in again.", { n: box.waiting })}` : "";
   const list = box.stuck.map(stuckNotice);
   if (connection.state === "lost")
     list.unshift(
@@ -116,9 +118,8 @@ function draw(box = outbox.summary()) {
           ? t(
               "{name}, your session has ended: an owner revoked or replaced your link, or you signed out. Open your link again; if it does not work, ask an owner for a new one. Your labels are stored.",
               { name: state.me.name },
-            ) + (box.waiting ? unsent : "")
-          : t("This page's link is no longer valid, or its session has ended. Open your link again, or the link that parbals serve printed.") +
-              unsent,
+            ) + kept
+          : t("This page's link is no longer valid, or its session has ended. Open your link again, or the link that parbals serve printed.") + kept,
       ),
     );
   if (serverError) list.push(notice("trouble", "problem", t("The server reports: {message}", { message: translated(serverError) })));

@@ -3,13 +3,14 @@
 import { post } from "./api.js";
 import { displayLabel, isTask, MANY, NUMBERS, threeDigits } from "./answers.js";
 import { errorChart, errorTable } from "./chart.js";
-import { ago, h, percent, range, toast, unbroken } from "./dom.js";
+import { ago, h, openDialog, percent, range, toast, unbroken } from "./dom.js";
+import { pollSoon } from "./live.js";
 import { translated } from "./server_texts.js";
 import { isOwner, on, state, tone } from "./state.js";
 import { count, pieces, t } from "./text.js";
 
 const MAX_BARS = 10;
-export const SAMPLE_SIZE = 60;
+const SAMPLE_SIZE = 60;
 const SHIFT_SENTENCE = "Items of the target set ";
 
 function panel(title, ...body) {
@@ -92,40 +93,72 @@ function ownLabels({ annotators }) {
 
 /** Measure the error, for owners: draw a random sample whose items are labelled next. Numbers need a sample that is kept. */
 function measureControl(live) {
+  if (!isOwner()) return [];
   const keep = isTask(NUMBERS);
-  if (!isOwner() || live.is_measuring || (keep && live.audit)) return [];
+  if (live.undoable > 0 && (live.is_measuring || keep)) return [undoButton(live.undoable)];
+  if (live.is_measuring || (keep && live.audit)) return [];
   const left = keep ? Math.floor(live.measurable / 2) : live.measurable;
-  const size = Math.min(SAMPLE_SIZE, left);
-  const done = keep
-    ? t("Every third item is a test item from now on, {n} in all. They measure the error.", { n: size })
-    : t("Label the next {n:# item|# items}, drawn at random. Then the error is measured.", { n: size });
-  return [measureButton(t("Measure the error"), { n: size, keep }, done, measureHint(live, size))];
+  const done = (n) =>
+    keep
+      ? t("Every third item is a test item from now on, {n} in all. They measure the error.", { n })
+      : t("Label the next {n:# item|# items}, drawn at random. Then the error is measured.", { n });
+  const untrained = t("The model does not train on them until all are labelled.");
+  const hint = keep ? t("You choose how many random items measure the error.") : `${t("You choose how many random items to label.")} ${untrained}`;
+  return [measureButton(t("Measure the error"), { keep }, left, done, left === 0 ? t("No item without a label is left.") : hint)];
 }
 
-/** A button that draws the random sample of a request, with a hint beside it; `done` is said afterwards. */
-export function measureButton(title, request, done, hint) {
+/** A button that asks for a size, and draws the random sample of a request; `done` is said afterwards. */
+export function measureButton(title, request, left, done, hint) {
   const button = h("button", { type: "button", class: "button" }, title);
-  button.disabled = request.n === 0 || !state.live.report;
+  button.disabled = left === 0 || !state.live.report;
+  button.addEventListener("click", () => askSize(title, request, left, done, hint));
+  return h("div", { class: "measure" }, button, h("p", { class: "quiet" }, state.live.report ? hint : t("Possible after a few labels.")));
+}
+
+/** Ask how many items to draw, and draw them. */
+function askSize(title, request, left, done, hint) {
+  const size = h("input", { id: "sample-size", type: "number", min: "1", max: String(left), step: "1", required: true, inputmode: "numeric", value: String(Math.min(SAMPLE_SIZE, left)) });
+  const cancel = h("button", { type: "button", onclick: () => dialog.close() }, t("Cancel"));
+  const submit = h("button", { type: "submit", class: "primary" }, t("Draw them"));
+  const form = h(
+    "form",
+    { class: "stack" },
+    h("div", { class: "field" }, h("label", { for: "sample-size" }, t("Number of random items")), size),
+    h("p", { class: "quiet" }, hint, " ", t("More items measure the error more precisely. {n:# item|# items} can be drawn.", { n: left })),
+    h("div", { class: "actions" }, submit, cancel),
+  );
+  const dialog = openDialog(title, form);
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    submit.disabled = true;
+    const n = Number(size.value);
+    try {
+      await post("/api/measure", { ...request, n });
+      dialog.close();
+      toast(done(n));
+      pollSoon();
+    } catch (error) {
+      submit.disabled = false;
+      toast(error.message);
+    }
+  });
+}
+
+/** Undo the draw of a sample that nobody has answered. */
+function undoButton(n) {
+  const button = h("button", { type: "button", class: "text-button" }, t("Undo the measurement"));
   button.addEventListener("click", async () => {
     button.disabled = true;
     try {
-      await post("/api/measure", request);
-      toast(done);
+      await post("/api/measure/undo", {});
+      toast(t("The measurement is undone: its {n:# item is|# items are} ordinary ones again.", { n }));
+      pollSoon();
     } catch (error) {
       button.disabled = false;
       toast(error.message);
     }
   });
-  return h("div", { class: "measure" }, button, h("p", { class: "quiet" }, hint));
-}
-
-/** What measuring the error needs. */
-function measureHint(live, size) {
-  if (!live.report) return t("Possible after a few labels.");
-  if (size === 0) return t("No item without a label is left.");
-  const untrained = t("The model does not train on them until all are labelled.");
-  if (size < SAMPLE_SIZE) return `${t("You label the {n:# random item|# random items} left.", { n: size })} ${untrained}`;
-  return `${t("You label {n} random items.", { n: size })} ${untrained}`;
+  return h("div", { class: "measure" }, button, h("p", { class: "quiet" }, t("Possible until somebody answers one of its items.")));
 }
 
 export function progressPanel({ full = false } = {}) {
@@ -207,14 +240,48 @@ function details({ report }) {
 }
 
 /** What the figure of the error measures, before its source. */
-function metricName() {
+function metricName({ by_sample: countsItems }) {
   if (isTask(NUMBERS)) return `${t("RMSE")}, `;
-  return isTask(MANY) ? `${t("of labels wrong")}, ` : "";
+  if (!isTask(MANY)) return "";
+  return countsItems ? `${t("of items with a wrong label")}, ` : `${t("of labels wrong")}, `;
 }
 
-/** The source of an error that was not measured. */
-function estimated({ target }) {
-  return target ? t("estimated by the model, on the target set") : t("estimated by the model");
+/** How an error is known: measured with so many labels, or estimated by the model. */
+function sourceOf({ is_measured: isMeasured, n_labels: n, target }, live) {
+  if (!isMeasured) return live.target ? t("estimated by the model, on the target set") : t("estimated by the model");
+  const source = target ? t("measured on the target set with {n:# label|# labels}", { n }) : t("measured with {n:# label|# labels}", { n });
+  const newer = live.labelled + (live.partly ?? 0) - n;
+  return newer > 0 ? `${source}; ${t("{n:# label is|# labels are} newer", { n: newer })}` : source;
+}
+
+/** The model's own estimate, below an error that was measured. */
+function ownEstimate(live, format) {
+  const expected = live.report.expected_error ?? live.report.expected_metric;
+  if (!expected || !live.known_error?.is_measured) return null;
+  return h(
+    "p",
+    { class: "quiet" },
+    t("The model itself expects {error} ({range}), with {n:# label|# labels}.", {
+      error: format(expected.mean),
+      range: range(expected, format),
+      n: live.report.n_labelled,
+    }),
+  );
+}
+
+/** Which labels the report does not know. */
+function reportNote({ report, labelled, partly, is_measuring: isMeasuring }) {
+  const nMeasuring = report.n_labels - report.n_labelled;
+  const nNewer = labelled + (partly ?? 0) - report.n_labels;
+  const sentences = [
+    nNewer > 0 &&
+      t("Based on {n:# label|# labels}; {newer:# newer label is|# newer labels are} not included yet.", { n: report.n_labelled, newer: nNewer }),
+    nMeasuring > 0 &&
+      (isMeasuring
+        ? t("{n:# label of the random sample is|# labels of the random sample are} included when all of it is labelled.", { n: nMeasuring })
+        : t("{n:# label that measures the error is|# labels that measure the error are} not included.", { n: nMeasuring })),
+  ].filter(Boolean);
+  return sentences.length > 0 && h("p", { class: "quiet" }, sentences.join(" "));
 }
 
 function curveName() {
@@ -233,20 +300,19 @@ export function errorPanel({ full = false } = {}) {
         ...measureControl(live),
       ];
     const measured = report.measured?.error;
-    const error = measured ?? report.expected_error ?? report.expected_metric;
+    const known = live.known_error ?? { error: report.expected_error ?? report.expected_metric, is_measured: false };
     const format = isTask(NUMBERS) ? (value) => displayLabel(threeDigits(value)) : percent;
-    const metric = metricName();
-    const nNewer = live.labelled + (live.partly ?? 0) - report.n_labels;
     // The overview has a panel that says how the target set differs from the pool.
     const warnings = (report.warnings ?? []).filter((warning) => !full || !warning.startsWith(SHIFT_SENTENCE));
     return [
       h(
         "p",
         { class: "figure" },
-        h("strong", {}, format(error.mean)),
-        h("span", { class: "interval" }, ` (${range(error, format)})`),
-        h("span", { class: "source" }, ` ${metric}${measured ? t("measured") : estimated(live)}`),
+        h("strong", {}, format(known.error.mean)),
+        h("span", { class: "interval" }, ` (${range(known.error, format)})`),
+        h("span", { class: "source" }, ` ${metricName(known)}${sourceOf(known, live)}`),
       ),
+      ownEstimate(live, format),
       h("p", { class: "quiet" }, unbroken(translated(live.certificate))),
       ...metricNotes,
       errorChart(history, { width: Math.max(240, inside.clientWidth), height: full ? 260 : 140, ...(isTask(NUMBERS) && { format: threeDigits, max: Infinity }) }),
@@ -265,15 +331,7 @@ export function errorPanel({ full = false } = {}) {
           h("span", {}, translated(warning)),
         ),
       ),
-      nNewer > 0 &&
-        h(
-          "p",
-          { class: "quiet" },
-          t("Based on {n:# label|# labels}; {newer:# newer label is|# newer labels are} not included yet.", {
-            n: report.n_labels,
-            newer: nNewer,
-          }),
-        ),
+      reportNote(live),
       full &&
         h(
           "p",

@@ -6,7 +6,7 @@ import { translated } from "./server_texts.js";
 import { on, state } from "./state.js";
 import { pieces, t } from "./text.js";
 
-const N_CHECKS = 10; // of a program's answers, until its error is known
+const N_CHECKS = 20; // of a program's answers, until its error is known
 
 function actionButton(text, label, path, body) {
   const button = h("button", { type: "button", class: "text-button", "aria-label": label }, text);

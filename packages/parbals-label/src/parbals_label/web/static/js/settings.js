@@ -56,12 +56,6 @@ export function settingsView() {
     "form",
     { class: "panel stack" },
     h("h2", { class: "panel-title" }, t("Project settings")),
-    field(
-      "set-words",
-      t("Words to highlight"),
-      t("One per line, or separated by commas. Use * for any ending, for example prize*"),
-      words,
-    ),
     field("set-guidelines", t("Guidelines"), t("Shown to annotators above every item."), guidelines),
     field(
       "set-goal-labels",
@@ -88,6 +82,12 @@ export function settingsView() {
       t("Minutes that an item is reserved"),
       t("After that, an assigned item without an answer may go to someone else."),
       lease,
+    ),
+    field(
+      "set-words",
+      t("Words to highlight"),
+      t("One per line, or separated by commas. Use * for any ending, for example prize*"),
+      words,
     ),
     adaptField,
     h("div", { class: "actions" }, h("button", { class: "primary", type: "submit" }, t("Save"))),
@@ -166,7 +166,7 @@ export function settingsView() {
     h("p", { class: "own-name" }, pieces("You are labelling as {name}", { name: currentName }), " ", state.me.name === null && name, " ", leave),
     h("div", { class: "field" }, h("label", { for: "set-language" }, t("Language")), languageBox("set-language")),
     h("div", { class: "field" }, h("label", { for: "set-theme" }, t("Theme")), theme),
-    h("label", { class: "check", for: "set-keys" }, keys, h("span", {}, t("Single-key shortcuts (digits, s, u, z, c)"))),
+    h("label", { class: "check", for: "set-keys" }, keys, h("span", {}, t("Single-key shortcuts (digits, s, u, z, c, w, g, /)"))),
   );
 
   function fillBrowserPanel() {

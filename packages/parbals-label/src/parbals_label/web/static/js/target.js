@@ -3,7 +3,7 @@
 import { get } from "./api.js";
 import { displayLabel, isTask, NUMBERS, threeDigits } from "./answers.js";
 import { h, percent, range, unbroken } from "./dom.js";
-import { livePanel, measureButton, SAMPLE_SIZE } from "./panels.js";
+import { livePanel, measureButton } from "./panels.js";
 import { translated } from "./server_texts.js";
 import { emit, on, state } from "./state.js";
 import { t } from "./text.js";
@@ -59,12 +59,12 @@ function farGroup({ n_items: nItems, examples }) {
 /** Measure the error on the target set: draw a random sample of it, whose items are labelled next. */
 function measureControl(live) {
   if (live.is_measuring || isTask(NUMBERS) || !target.n_measurable) return null;
-  const n = Math.min(SAMPLE_SIZE, target.n_measurable);
   return measureButton(
     t("Measure the error on the target set"),
-    { n, from_target: true },
-    t("A random sample is being drawn. Label its {n:# item|# items}, then the error is measured.", { n }),
-    live.report ? t("You label {n:# random item|# random items} of the target set.", { n }) : t("Possible after a few labels."),
+    { from_target: true },
+    target.n_measurable,
+    (n) => t("A random sample is being drawn. Label its {n:# item|# items}, then the error is measured.", { n }),
+    t("You choose how many random items of the target set to label."),
   );
 }
 

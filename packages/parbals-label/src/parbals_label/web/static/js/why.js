@@ -5,7 +5,7 @@ import { get } from "./api.js";
 import { displayLabel, isTask, MANY, NUMBERS, threeDigits } from "./answers.js";
 import { h, percent } from "./dom.js";
 import { translated } from "./server_texts.js";
-import { on, tone } from "./state.js";
+import { on, state, tone } from "./state.js";
 import { t } from "./text.js";
 
 const MAX_BARS = 6;
@@ -43,6 +43,11 @@ export function probabilityBars(predicted) {
   return h("ul", { class: "bars" }, rows);
 }
 
+/** Whether there is something to show: not before there is a model. */
+function canShow(task) {
+  return Boolean(task?.why?.predicted || state.live?.report);
+}
+
 /** Whether the prediction has changed since the item was chosen. */
 function hasChanged(previous, current) {
   if (!previous) return false;
@@ -68,6 +73,7 @@ export function whyPanel() {
   function draw() {
     button.textContent = open ? t("Hide the model's prediction") : t("Show the model's prediction");
     button.setAttribute("aria-expanded", String(open));
+    button.hidden = !open && !canShow(task);
     guess.hidden = !open;
     if (!open || !task) return guess.replaceChildren();
     refresh(task);
@@ -102,12 +108,14 @@ export function whyPanel() {
   }
 
   function toggle() {
+    if (!open && !canShow(task)) return;
     open = !open;
     draw();
   }
 
   on("live", () => {
     if (open && task) refresh(task);
+    button.hidden = !open && !canShow(task);
   });
 
   return {
