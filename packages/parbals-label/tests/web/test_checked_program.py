@@ -1,0 +1,154 @@
+"""CSV, a program labels half of it, a person checks its labels one by one, export: nobody loses."""
+
+import csv
+import io
+import json
+import sys
+
+import numpy as np
+import pytest
+from message_projects import run
+from page_server import serving, wait_for
+from parbals_label.project.stored_predictions import newer_answers
+from parbals_label.store.store import Store
+
+CHECKS = (0, 1, 2, 5, 20)
+N_ITEMS = 240
+N_LABELS = 120
+WORDS = {
+    "billing": "invoice refund charge payment card price receipt fee tax discount".split(),
+    "delivery": "parcel courier address late shipping tracking box damaged customs depot".split(),
+    "login": "password account reset code locked phone username session device captcha".split(),
+}
+CLASSES = (*WORDS,)
+ANY_CLASS = [word for words in WORDS.values() for word in words]
+FILLERS = "hello please help with my order i have a question about today again thanks not".split()
+PROGRAM = """
+import json, sys
+labels = json.load(open(sys.argv[1]))
+for line in sys.stdin:
+    id_ = json.loads(line)["id"]
+    print(json.dumps({"id": id_, "label": labels[id_]}), flush=True)
+"""
+
+
+def write_questions(path, seed):
+    """Made-up questions, whose words tell their class less often than always; id → class."""
+    generator = np.random.default_rng(seed)
+    rows = []
+    truth = {}
+    for number in range(N_ITEMS):
+        name = str(generator.choice(CLASSES))
+        sources = generator.choice(3, size=generator.integers(4, 9), p=[0.48, 0.32, 0.2])
+        words = [generator.choice((WORDS[name], ANY_CLASS, FILLERS)[k]) for k in sources if k < 2]
+        words += [generator.choice(FILLERS) for k in sources if k == 2]
+        rows.append([f"q{number:03d}", " ".join(words)])
+        truth[rows[-1][0]] = name
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([["id", "question"], *rows])
+    return truth
+
+
+def write_program(folder, truth, seed):
+    """A program right in three of four answers, which takes each class for the next; its labels."""
+    generator = np.random.default_rng(seed)
+    mistaken_for = dict(zip(CLASSES, CLASSES[1:] + CLASSES[:1], strict=True))
+    labels = {
+        id_: name if generator.random() < 0.75 else mistaken_for[name]
+        for id_, name in truth.items()
+    }
+    (folder / "program.py").write_text(PROGRAM)
+    (folder / "answers.json").write_text(json.dumps(labels))
+    return labels
+
+
+class Person:
+    """Somebody who checks labels of the program on the page.
+
+    One who only confirms skips wrong ones. ``n_checks`` is the number of labels so far.
+    """
+
+    def __init__(self, server, truth, labels, *, only_confirms):
+        self.server = server
+        self.truth = truth
+        self.labels = labels
+        self.only_confirms = only_confirms
+        self.n_checks = 0
+
+    def check(self, n_checks):
+        """Answer items that the page draws until there are so many checks."""
+        while n_missing := min(n_checks - self.n_checks, 10):
+            drawn = self.server.post("/api/check", {"program": "machine:llm", "n": n_missing})
+            assert drawn.json["n_queued"] == n_missing, drawn.body
+            taken = self.server.post("/api/take", {"annotator": "ann", "n": n_missing})
+            for item in taken.json["items"]:
+                self.answer(item["position"], item["id"])
+
+    def answer(self, position, item):
+        is_right = self.labels[item] == self.truth[item]
+        if self.only_confirms and not is_right:
+            result = self.server.skip("ann", position, request=f"skip-{position}")
+        else:
+            result = self.server.label("ann", position, self.truth[item])
+            self.n_checks += 1
+        assert result.status == 200, result.body
+
+
+def exported(server):
+    """Rows of the page's export, once the worker's predictions know all answers; by id."""
+    with Store.open(server.folder, read_only=True) as store:
+        wait_for(lambda: store.settings.predictions and not newer_answers(store))
+    rows = csv.DictReader(io.StringIO(server.get("/api/export?format=csv").body.decode()))
+    return {row["id"]: row for row in rows}
+
+
+def wrong(rows, column, truth):
+    """Whether each row with a value in this column is wrong."""
+    return np.array([row[column] != truth[id_] for id_, row in rows.items() if row[column]])
+
+
+def rise_and_room(before, after):
+    """By how much the error rises, and twice the Monte-Carlo error of that difference."""
+    n_changed = int((before != after).sum())
+    return float(after.mean() - before.mean()), 2.0 * n_changed**0.5 / len(after)
+
+
+@pytest.mark.parametrize("only_confirms", [False, True])
+def test_no_check_of_a_program_makes_the_export_worse(run, tmp_path, only_confirms):
+    truth = write_questions(tmp_path / "questions.csv", seed=1)
+    labels = write_program(tmp_path, truth, seed=2)
+    roles = ("--text", "question", "--classes", ",".join(CLASSES), "--strategy", "margin")
+    run("init", "p", "questions.csv", *roles)
+    program = f"{sys.executable} program.py answers.json"
+    size = ("-n", N_LABELS, "--budget", N_LABELS)
+    run("label", "p", "--with", program, "--name", "llm", *size, "--no-report")
+    history = []
+    with serving(tmp_path / "p") as server:
+        person = Person(server, truth, labels, only_confirms=only_confirms)
+        for n_checks in CHECKS:
+            person.check(n_checks)
+            rows = exported(server)
+            status = json.loads(run("status", "p", "--json"))
+            live = server.get("/api/live").json
+            predictions = wrong(rows, "predicted", truth)
+            label_error = float(wrong(rows, "label", truth).mean())
+            expected = status["report"]["expected_error"]
+            (shown,) = [row for row in status["annotators"] if row["name"] == "machine:llm"]
+            print(
+                f"{n_checks} checks: predictions wrong in {predictions.mean():.1%}, labels in "
+                f"{label_error:.1%}; expected {expected}; program {shown['error']}"
+            )
+            assert len(predictions) == N_ITEMS
+            assert {row["predicted"] for row in rows.values()} == {*CLASSES}
+            for before, label_error_before in history:
+                rise, room = rise_and_room(before, predictions)
+                assert rise <= 0.02 + room, f"worse by {rise:.1%} at {n_checks} checks"
+                assert label_error <= label_error_before
+            history.append((predictions, label_error))
+            assert expected["low"] <= predictions.mean() <= expected["high"]
+            assert live["known_error"]["error"] == expected
+            (lines,) = [program["lines"] for program in live["programs"]]
+            if n_checks == 0:
+                assert shown["error"] is None
+                assert "Not known" in lines[0]
+            print(lines[:2], run("status", "p"))
