@@ -113,6 +113,12 @@ def rise_and_room(before, after):
     return float(after.mean() - before.mean()), 2.0 * n_changed**0.5 / len(after)
 
 
+def program_error(status):
+    """The error of the program as ``status --json`` has it."""
+    (error,) = [row for row in status["annotators"] if row["name"] == "machine:llm"]
+    return error
+
+
 @pytest.mark.parametrize("only_confirms", [False, True])
 def test_no_check_of_a_program_makes_the_export_worse(run, tmp_path, only_confirms):
     truth = write_questions(tmp_path / "questions.csv", seed=1)
@@ -130,25 +136,36 @@ def test_no_check_of_a_program_makes_the_export_worse(run, tmp_path, only_confir
             rows = exported(server)
             status = json.loads(run("status", "p", "--json"))
             live = server.get("/api/live").json
-            predictions = wrong(rows, "predicted", truth)
+            is_wrong = wrong(rows, "predicted", truth)
             label_error = float(wrong(rows, "label", truth).mean())
             expected = status["report"]["expected_error"]
-            (shown,) = [row for row in status["annotators"] if row["name"] == "machine:llm"]
+            by_program = program_error(status)
             print(
-                f"{n_checks} checks: predictions wrong in {predictions.mean():.1%}, labels in "
-                f"{label_error:.1%}; expected {expected}; program {shown['error']}"
+                f"{n_checks} checks: predictions wrong in {is_wrong.mean():.1%} (expected "
+                f"{expected['mean']:.1%}, {expected['low']:.1%} to {expected['high']:.1%}), labels "
+                f"in {label_error:.1%}; program {by_program['error']} ({by_program['low']:.1%} to "
+                f"{by_program['high']:.1%})"
             )
-            assert len(predictions) == N_ITEMS
+            assert len(is_wrong) == N_ITEMS
             assert {row["predicted"] for row in rows.values()} == {*CLASSES}
-            for before, label_error_before in history:
-                rise, room = rise_and_room(before, predictions)
+            for earlier, earlier_label_error in history:
+                rise, room = rise_and_room(earlier, is_wrong)
                 assert rise <= 0.02 + room, f"worse by {rise:.1%} at {n_checks} checks"
-                assert label_error <= label_error_before
-            history.append((predictions, label_error))
-            assert expected["low"] <= predictions.mean() <= expected["high"]
+                assert label_error <= earlier_label_error
+            history.append((is_wrong, label_error))
+            assert expected["low"] <= is_wrong.mean() <= expected["high"]
             assert live["known_error"]["error"] == expected
-            (lines,) = [program["lines"] for program in live["programs"]]
+            (shown,) = live["programs"]
             if n_checks == 0:
-                assert shown["error"] is None
-                assert "Not known" in lines[0]
-            print(lines[:2], run("status", "p"))
+                assert by_program["error"] is None
+                assert "Not known" in shown["lines"][0]
+                assert "error of machine:llm is not known" in run("status", "p")
+                assert "Not known" in run("label", "p", "--report")
+                run("predict", "p", "questions.csv", "--out", "predicted.csv")
+                with open("predicted.csv", newline="", encoding="utf-8-sig") as file:
+                    assert {row["predicted"] for row in csv.DictReader(file)} == {*CLASSES}
+            elif not only_confirms:
+                # Of somebody who skips wrong answers nobody can learn how many are wrong.
+                answered = [labels[id_] != truth[id_] for id_, row in rows.items() if row["label"]]
+                assert by_program["n_checked"] == n_checks
+                assert by_program["low"] <= np.mean(answered) <= by_program["high"]
