@@ -107,7 +107,7 @@ format: $(VENV)/.installed-dev  ## rewrite the source in the project's format
 	$(BIN)/ruff format .
 
 test-statistics: $(VENV)/.installed-dev  ## the slow suite: are samplers calibrated, and how often do statements fail?
-	$(PYTEST) -m slow packages/parbals $(PYTEST_ARGS)
+	$(PYTEST) -m slow packages/parbals packages/parbals-bench $(PYTEST_ARGS)
 
 test-faults: $(VENV)/.installed-dev  ## kills, full disks, flipped bytes, crowds: the full counts
 	$(PYTEST) -m faults $(PYTEST_ARGS)
@@ -205,7 +205,7 @@ sbom: $(VENV)/tools/.installed  ## the bills of materials alone: dist/*.cdx.json
 	done
 
 audit-packages: $(VENV)/tools/.installed  ## known vulnerabilities of the locked versions; needs the network
-	$(UV) tool run pip-audit --disable-pip --require-hashes --requirement requirements/label.lock --requirement requirements/bench.lock
+	$(UV) tool run pip-audit --strict --disable-pip --require-hashes --requirement requirements/label.lock --requirement requirements/bench.lock
 
 bench-ecosystem: $(INTEGRATIONS)/.installed  ## EPIG, BALD and BatchBALD beside baal, batchbald_redux and scikit-activeml
 	$(INTEGRATIONS)/bin/python studies speed.libraries

@@ -55,7 +55,8 @@ def page() -> Iterator[str]:
 
 def _cell(n: int, share: float) -> str:
     """Return the interval where a share of n items is wrong, and the upper end of one look."""
-    from parbals.learner.evaluation.looks import DELTA, clopper_pearson_limits, latest_look
+    from parbals.learner.evaluation.limits import clopper_pearson_limits
+    from parbals.learner.evaluation.looks import DELTA, latest_look
 
     look = latest_look(np.ones(n, bool), n)
     assert look is not None

@@ -254,13 +254,13 @@ class _Session:
             unlabelled: positions that could have been drawn.
             probs: (N, C) predictions for the pool.
         """
-        from parbals.learner.evaluation.looks import ppi_limits
+        from parbals.learner.evaluation.limits import stratified_limits
 
         population = np.concatenate([sampled, unlabelled])
         failures = np.zeros((self.items.n_classes, 2))
         for number in range(self.items.n_classes):
             is_class = (self.items.pool_labels == number).astype(float)
-            _, low, high = ppi_limits(
+            _, low, high = stratified_limits(
                 is_class[sampled], probs[sampled, number], probs[unlabelled, number], 0.05
             )
             share = is_class[population].mean()

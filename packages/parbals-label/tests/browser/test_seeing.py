@@ -49,7 +49,7 @@ def test_a_random_item_measures_the_error_and_shows_no_guess(serve, person):
     side = ada.page.locator(".side")
     expect(side).to_contain_text("36 of 56 test items")
     ada.label("1")
-    expect(side).to_contain_text("With 95 % confidence the error is below", timeout=SOON)
+    expect(side).to_contain_text("With 95 % confidence the error is at most", timeout=SOON)
     expect(side.locator(".figure .source")).to_have_text(" measured")
 
 

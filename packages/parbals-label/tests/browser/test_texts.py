@@ -69,6 +69,7 @@ SHOWN = {
     "parbals.learner.reporting": ["_warnings"],
     "parbals.learner.evaluation.certify": ["Certificate"],
     "parbals.learner.evaluation.class_shift": ["ClassShift"],
+    "parbals.learner.evaluation.fit_check": ["_CONSEQUENCE", "misfit_sentence"],
     "parbals.learner.evaluation.find": ["_advice", "estimate_recall"],
     "parbals.learner.evaluation.report": ["_advice", "metric_line", "measured_error_sentence"],
     "parbals.learner.evaluation.rmse": ["outlier_sentence"],

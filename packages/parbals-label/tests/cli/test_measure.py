@@ -53,8 +53,8 @@ class TestMeasure:
             n_wrong, 20, 54, sample_delta(1)
         )
         sentence = (
-            "of 20 random items among the 54 without a label the model trained on 6 labels "
-            f"got {n_wrong}"
+            "of 20 random items among the 54 that had no label at the draw the model trained on 6 "
+            f"labels got {n_wrong}"
         )
         assert sentence in run("measure", project)
 
@@ -91,7 +91,7 @@ class TestMeasure:
             refresh(store)
             assert latest_sample(store) == before
 
-    def test_labels_of_programs_do_not_count_and_skipped_items_are_errors(self, run, project):
+    def test_labels_of_programs_do_not_count_and_skipped_items_are_not_known(self, run, project):
         run("measure", project, "-n", "8", "--page")
         record, positions = drawn(project)
         wanted = {p: record.settings["decided"][str(p)] for p in positions}
@@ -102,7 +102,10 @@ class TestMeasure:
             store.submit(right[:7], annotator="me")
             assert latest_sample(store).n_labelled == 7
             store.pass_over(positions[7], "unsure", annotator="me")
-            assert latest_sample(store).result.n_wrong == 1
+            result = latest_sample(store).result
+            assert (result.n_wrong, result.n_unknown) == (0, 1)
+            limits = [hypergeometric_limits(k, 8, 54, sample_delta(1)) for k in (0, 1)]
+            assert (result.error.low, result.error.high) == (limits[0][0], limits[1][1])
 
     def test_on_the_page_the_sample_is_not_replaced_by_better_items(self, run, project):
         with Store.open(project) as store:
@@ -270,14 +273,15 @@ class TestWhoAndHow:
         *answered, first_skipped, second_skipped = sample.items()
         with Store.open(project) as store:
             store.pass_over(first_skipped[0], "skip", annotator="me")
-            store.pass_over(second_skipped[0], "unsure", annotator="eve")
+            store.pass_over(second_skipped[0], "unsure", annotator="me")
             store.submit([Submission(p, label) for p, label in answered], annotator="me")
             before = latest_sample(store)
-            assert (before.result.n_wrong, before.sources.n_changed) == (2, 0)
+            assert (before.result.n_unknown, before.sources.n_changed) == (2, 0)
+            assert "2 items were skipped, by me (2)." in before.sentence
             store.submit([Submission(*first_skipped)], annotator="me")
             store.submit([Submission(*second_skipped)], annotator="me", source="decision")
             after = latest_sample(store)
-        assert (after.result.n_wrong, after.sources.n_changed) == (0, 2)
+        assert (after.result.n_unknown, after.sources.n_changed) == (0, 2)
         assert after.first_result == before.result
         assert "2 labels were changed after the sample was complete." in run("measure", project)
 

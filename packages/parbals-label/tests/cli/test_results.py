@@ -85,10 +85,10 @@ class TestAudit:
         told = run("tell", "p", "batch.csv")
         assert "will be measured as the 6 random test items are labelled" in told
         fill(tmp_path / "p" / "batch-2.csv")
-        assert "With 95 % confidence the error is below" in run("tell", "p", "p/batch-2.csv")
+        assert "With 95 % confidence the error is at most" in run("tell", "p", "p/batch-2.csv")
         status = run("status", "p")
         assert "6 of the 6 test items are labelled. Labelled by me (6), 20" in status
-        assert "With 95 % confidence the error is below" in status
+        assert "With 95 % confidence the error is at most" in status
         run("export", "p", "--renew", "--out", "all.csv")
         with open(tmp_path / "all.csv", newline="", encoding="utf-8-sig") as file:
             marked = [row["id"] for row in csv.DictReader(file) if row["test_item"] == "true"]
@@ -97,7 +97,7 @@ class TestAudit:
     @pytest.mark.parametrize(
         ("measured", "wanted", "code", "words"),
         [
-            (MEASURED, "8%", 0, "May I stop? Yes. With 95 % confidence the error is below 7 %"),
+            (MEASURED, "8%", 0, "May I stop? Yes. With 95 % confidence the error is at most 7 %"),
             (MEASURED, "0.07", 4, "May I stop? Not yet: the target is 7 %. With 95 %"),
             (MEASURED | {"error": None}, "8%", 4, "will be measured as the 50 random test items"),
             (None, "8%", 4, "has not been measured"),

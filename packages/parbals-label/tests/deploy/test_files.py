@@ -8,16 +8,20 @@ import signal
 import subprocess
 import sys
 import tomllib
+from pathlib import Path
 
 import pytest
 import yaml
+from click.testing import CliRunner
 from page_server import Client, make_project
+from parbals.cli.main import parbals
 from parbals_label.cli.serve import serve
 from parbals_label.store.store import Store
 from parbals_label.web.address import PageAddress
 from repository import ROOT
 
 DEPLOY = ROOT / "deploy"
+DIGEST = r"@sha256:[0-9a-f]{64}"
 
 
 def unit():
@@ -99,7 +103,7 @@ def test_the_dockerfile_builds_from_what_is_there_and_runs_as_nobody_special():
     assert lines[0][0] == "FROM"
     assert {word for word, _ in lines} <= known
     (base,) = [rest for word, rest in lines if word == "FROM"]
-    assert re.fullmatch(r"python:3\.\d+-slim", base)
+    assert re.fullmatch(rf"python:3\.\d+-slim{DIGEST}", base)
     for rest in (rest for word, rest in lines if word == "COPY"):
         *sources, destination = rest.split()
         assert destination.startswith("/")
@@ -117,6 +121,7 @@ def test_the_dockerfile_builds_from_what_is_there_and_runs_as_nobody_special():
 def test_the_compose_file_fits_the_files_beside_it():
     compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
     page = compose["services"]["parbals"]
+    project = compose["services"]["project"]
     proxy = compose["services"]["caddy"]
     assert (DEPLOY / page["build"]["context"] / page["build"]["dockerfile"]).samefile(
         DEPLOY / "Dockerfile"
@@ -127,13 +132,46 @@ def test_the_compose_file_fits_the_files_beside_it():
     # What the page believes of where people come from is the proxy's word, and nobody else's.
     assert list(options["proxies"]) == [proxy["networks"]["page"]["ipv4_address"]]
     assert "ports" not in page
+    # Nobody in a container can become more than they are.
+    for service in (page, project, proxy):
+        assert (service["cap_drop"], service["read_only"]) == (["ALL"], True)
+        assert service["security_opt"] == ["no-new-privileges:true"]
+    assert proxy["cap_add"] == ["NET_BIND_SERVICE"]
+    assert "cap_add" not in page | project
     assert proxy["environment"]["PARBALS_UPSTREAM"] == f"parbals:{options['port']}"
     for name in ("PARBALS_SITE", "PARBALS_UPSTREAM"):
         assert f"{{${name}:" in (DEPLOY / "Caddyfile").read_text()
     mounted = [volume.split(":")[0] for s in (page, proxy) for volume in s["volumes"]]
     for source in mounted:
         assert source in compose["volumes"] or (DEPLOY / source).is_file(), source
-    assert re.fullmatch(r"caddy:2\.\d+", proxy["image"])
+    assert re.fullmatch(rf"caddy:2\.\d+\.\d+{DIGEST}", proxy["image"])
+
+
+def test_containers_without_a_project_end_with_a_sentence_and_are_not_started_again(tmp_path):
+    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+    assert services["parbals"]["depends_on"] == {
+        "project": {"condition": "service_completed_successfully"}
+    }
+    assert "restart" not in services["project"]
+    (name, folder), (_, served, *_) = services["project"]["command"], services["parbals"]["command"]
+    assert folder == served
+    # A volume's own folder is there before anything can be created in its place.
+    volume = services["parbals"]["volumes"][0].split(":")[1]
+    assert Path(folder).parent == Path(volume)
+    result = CliRunner().invoke(parbals, [name, str(tmp_path / "project")])
+    assert result.exit_code != 0
+    (sentence,) = str(result.exception).splitlines()
+    assert sentence.startswith("There is no project")
+
+
+def test_a_build_reads_what_the_dockerfile_copies_and_nothing_else():
+    """Without this list the whole clone is sent, its history and environments included."""
+    lines = (ROOT / ".dockerignore").read_text().splitlines()
+    rules = [line for line in lines if line and not line.startswith("#")]
+    copies = [rest.split() for word, rest in instructions() if word == "COPY"]
+    assert rules[0] == "*"
+    included = [rule[1:] for rule in rules if rule.startswith("!")]
+    assert included == [source for *sources, _ in copies for source in sources]
 
 
 @pytest.mark.parametrize("file", ["nginx.conf", "Caddyfile", "parbals.service", "oauth2-proxy.cfg"])

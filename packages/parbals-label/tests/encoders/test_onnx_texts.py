@@ -68,6 +68,15 @@ def test_embedding_texts_by_it(name):
     assert embed(load_encoder(name), name, texts, len(TEXTS)).rows.shape == (4, 384)
 
 
+def test_a_tokenizer_of_another_model_is_refused_in_a_sentence(name, folder):
+    words = {"[UNK]": 2_000_000, "good": 2_000_001}
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="[UNK]"))
+    tokenizer.save(str(folder / "tokenizer.json"))
+    encoder = load_encoder(name)
+    with pytest.raises(InputError, match="does the tokenizer belong to the model"):
+        encoder.encode([encoder.prepare("good")])
+
+
 def test_pooling_and_weights_identify_the_model(name, folder):
     models = {load_encoder(name).model}
     (folder / "1_Pooling").mkdir()

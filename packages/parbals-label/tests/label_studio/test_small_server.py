@@ -11,6 +11,10 @@ import pytest
 from parbals.errors import InputError
 from parbals_label.label_studio.client import Client, ServerError
 from parbals_label.label_studio.sync import Rules, keep_supplied
+from parbals_label.project.measured import measurable_positions
+from parbals_label.project.measuring import begin_measurement
+from parbals_label.project.samples import latest_sample
+from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
 
 CONFIG = (
@@ -133,3 +137,26 @@ def test_an_open_task_that_was_deleted_is_not_made_again(small, folder):
     assert not {*deleted} & {*items_of(small.server.tasks)}
     with Store.open(folder) as store:
         assert set(store.passes()) == set(store.position_of(deleted))
+
+
+def test_a_skip_leaves_an_item_of_a_random_sample_to_the_others(small, folder):
+    small.supply()
+    first, second = small.server.tasks[:2]
+    with Store.open(folder) as store:
+        store.invite("ada")
+        ours = store.position_of(items_of(small.server.tasks))
+        others = [position for position in range(store.n_items) if position not in ours]
+        labels = [Submission(p, ("ham", "spam")[p % 2]) for p in others[:10]]
+        store.submit(labels, annotator="ada")
+        n_left = len(measurable_positions(store))
+        begin_measurement(store, n_left, queued=False, progress=lambda *_: None)
+    choice = {"type": "choices", "from_name": "label", "value": {"choices": ["spam"]}}
+    kim = {"created_username": " kim@example.com, 7", "updated_at": "2026-01-02T00:00:00Z"}
+    first["annotations"] = [{"id": 1, "result": [], "was_cancelled": True, **kim}]
+    second["annotations"] = [{"id": 2, "result": [choice], **kim}]
+    small.supply()
+    with Store.open(folder) as store:
+        skipped, labelled = store.position_of(items_of([first, second]))
+        assert skipped in store.pending()
+        assert labelled not in store.pending()
+        assert latest_sample(store).n_labelled == 1

@@ -27,7 +27,7 @@ CPU_SECONDS = 120
 N_EXAMPLES = int(sys.argv[1])
 """Made-up files of each kind; with 0 there are large ones instead."""
 N_COPIES = 100
-"""Of three items: 300 rows × 400,000 draws × 3 classes are 2.7 GiB if nothing is blocked."""
+"""Of three items: 300 rows × 300,000 draws × 3 classes are 2 GiB, twice, if nothing is blocked."""
 FOLDER = Path(tempfile.mkdtemp())
 RNG = np.random.default_rng(0)
 TEXTS = ["win a free prize", "see you at lunch", "free entry, call now", "are you free"] * 5
@@ -76,6 +76,11 @@ MODELS = {
 }
 
 
+def draws(n_draws):
+    """Arrays of a file of some hundred kilobytes."""
+    return {"draws": np.zeros((n_draws, 3, 5)), "weights": np.full(n_draws, 1 / n_draws)}
+
+
 def chain(n_nodes):
     """Two leaves, and a tree whose left children are leaves: as deep as half of its nodes."""
     own_index = np.arange(n_nodes)
@@ -107,10 +112,8 @@ def large_files():
     return {
         "three million trees": ("trees", stumps(3_000_000)),
         "a chain of two million nodes": ("trees", chain(2_000_001)),
-        "many draws": (
-            "draws",
-            {"draws": np.zeros((400_000, 3, 5)), "weights": np.full(400_000, 1 / 400_000)},
-        ),
+        "many draws": ("draws", draws(300_000)),
+        "too many draws": ("draws", draws(2_000_000)),
         "a root of a million columns": ("gaussian", {"roots": np.zeros((3, 5, 1_000_000))}),
         "a million classes for three": ("gaussian", {"mean": np.zeros((5, 1_000_000))}),
         "five million words": ("words", {"vocabulary": np.arange(5_000_000).astype("U")}),

@@ -139,7 +139,9 @@ class TestOtherTasks:
         assert aggregate_labels(self.votes("10", "1", "2.5"), numbers) == {0: "2.5"}
         assert aggregate_labels(self.votes("1", "2"), numbers) == {0: "1.5"}
         assert agreement(self.votes("1", "2"), numbers) is None
-        assert tied_positions(self.votes("great", "poor"), stars) == set()
+        assert tied_positions(self.votes("great", "poor"), stars) == {0}, "two medians"
+        assert tied_positions(self.votes("great", "poor", "fair"), stars) == set()
+        assert tied_positions(self.votes("1", "2"), numbers) == set()
 
     def test_agreement_of_many_labels_is_that_of_each_as_a_yes_or_no(self):
         form, chance = AnswerForm("many-labels", ("a", "b", "c")), random.Random(1)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from message_data import truth, write_messages
-from parbals_label.project.change_point import increase_in
+from parbals_label.project.change_point import increase_at_look, increase_in
 from parbals_label.project.checks import queue_checks
 from parbals_label.project.create import Roles, create_project
 from parbals_label.project.engine import refresh
@@ -25,7 +25,7 @@ def test_the_change_is_where_the_standardised_difference_is_largest():
         range(6, 55),
         key=lambda k: (values[k:].mean() - values[:k].mean()) / np.sqrt(1 / k + 1 / (60 - k)),
     )
-    change = increase_in(values, generator)
+    change = increase_in(values, 0.05, generator)
     assert change.start == best
     assert (change.before, change.after) == (values[:best].mean(), values[best:].mean())
 
@@ -34,20 +34,31 @@ def test_the_change_is_where_the_standardised_difference_is_largest():
 def test_false_alarms_are_as_rare_as_the_level_says(n, share):
     """At level 0.05, within 3 standard errors over 400 sequences."""
     generator = np.random.default_rng(n)
-    found = [increase_in(generator.random(n) < share, generator) for _ in range(400)]
-    rate = np.mean([change is not None and change.p_value <= 0.05 for change in found])
+    changes = [increase_in(generator.random(n) < share, 0.05, generator) for _ in range(400)]
+    rate = np.mean([change is not None for change in changes])
     assert rate <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 400)
 
 
 def test_a_decrease_is_no_alarm():
-    change = increase_in(np.repeat([True, False], 40), np.random.default_rng(0))
-    assert change.p_value > 0.5
+    assert increase_in(np.repeat([True, False], 40), 0.5, np.random.default_rng(0)) is None
+
+
+def test_false_alarms_at_any_look_are_as_rare_as_the_level_says():
+    """At 20, 40, 80 and 160 values, level 0.05, within 3 standard errors over 200 sequences."""
+    generator = np.random.default_rng(8)
+    looks = (20, 40, 80, 160)
+    n_alarms = 0
+    for _ in range(200):
+        values = generator.random(160) < 0.2
+        alarms = [increase_at_look(values[:n], n, 0.05, generator) for n in looks]
+        n_alarms += any(alarm is not None for alarm in alarms)
+    assert n_alarms / 200 <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 200)
 
 
 def test_few_or_equal_answers_tell_nothing():
     generator = np.random.default_rng(0)
-    assert increase_in([True] * 19, generator) is None
-    assert increase_in([False] * 100, generator) is None
+    assert increase_in([True] * 19, 0.5, generator) is None
+    assert increase_in([False] * 100, 0.5, generator) is None
 
 
 def make_project(folder, accuracies, seed=0):

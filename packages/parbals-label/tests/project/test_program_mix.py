@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
+from parbals.learner.evaluation.limits import sequence_limits
 from parbals_label.project.program_mix import cheapest_mix, relabelling
-from scipy import stats
 
 N_ITEMS = 1_000
 ERRORS = {
@@ -49,7 +49,7 @@ def test_a_confidence_that_tells_saves_labels_of_people():
 @pytest.mark.parametrize(("n_wrong", "n_checks"), [(0, 20), (2, 100), (9, 30)])
 def test_a_random_share_is_the_smallest_one_that_the_upper_limit_allows(n_wrong, n_checks):
     checks = [(None, i < n_wrong) for i in range(n_checks)]
-    high = stats.beta.ppf(0.95, n_wrong + 1, n_checks - n_wrong)
+    _, high = sequence_limits(n_wrong, n_checks, 0.05)
     grid = np.linspace(0, 1, 100_001)
     smallest = grid[(1 - grid) * high <= 0.05].min()
     result = relabelling([], checks, 0.05)

@@ -86,12 +86,22 @@ def test_a_program_that_finds_no_spam_is_corrected(store):
     )
 
 
-def test_answers_given_after_the_draw_need_another_draw(store):
-    drawn = queue_checks(store, 12).positions
+def check(store, n):
+    """Have people check n random answers."""
+    drawn = queue_checks(store, n).positions
     store.submit([Submission(p, truth(p)) for p in drawn], annotator="lee")
-    assert program_shares(store, "machine:gpt") is not None
+
+
+def test_error_shares_and_mix_are_about_the_answers_at_the_latest_draw(store):
+    """Draws without an answer between them are one sample; a later one has a sample of its own."""
+    store.update_settings(goal_error=0.02)
+    check(store, 12)
+    check(store, 4)
     store.submit([Submission(55, "ham")], annotator="machine:gpt", source="machine")
-    assert program_shares(store, "machine:gpt") is None
-    drawn = queue_checks(store, 12).positions
-    store.submit([Submission(p, truth(p)) for p in drawn], annotator="lee")
-    assert program_shares(store, "machine:gpt").n_checked == 12
+    shares = program_shares(store, "machine:gpt")
+    assert (shares.n_items, shares.n_checked) == (45, 16), "without the later answer"
+    check(store, 11)
+    shares = program_shares(store, "machine:gpt")
+    (report,) = program_reports(store, [])
+    assert (shares.n_items, shares.n_checked) == (30, 11), "46 answers, 16 of them checked before"
+    assert report.error.n_checked == report.mix.n_checked == 11

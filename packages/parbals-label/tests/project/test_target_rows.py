@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from parbals.errors import InputError
-from parbals_label.project.target_rows import weight_of, weighted_sample
+from parbals_label.project.target_rows import TargetRow, joined_rows, weight_of, weighted_sample
 
 
 @pytest.mark.parametrize("cell", ["", None, "many", "nan", float("inf"), "-1", -0.5])
@@ -41,3 +41,11 @@ def test_equal_weights_draw_every_row_once_whatever_their_unit(factor):
 
 def test_one_row_with_all_the_weight_is_the_target():
     assert weighted_sample(np.array([0.0, 3.0, 0.0]), 1).tolist() == [1]
+
+
+@pytest.mark.parametrize("weight", [5e-324, 1e-320, 1.0, 1e308])
+def test_a_file_gets_its_share_whatever_the_unit_of_its_weights(weight):
+    rows = [TargetRow(str(number), weight=weight) for number in range(40)]
+    joined = joined_rows([TargetRow("a"), TargetRow("b")], rows, share=0.75)
+    weights = np.array([row.weight for row in joined])
+    assert weights[2:].sum() / weights.sum() == pytest.approx(0.75)

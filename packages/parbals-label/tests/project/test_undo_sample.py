@@ -26,7 +26,7 @@ def store(tmp_path):
         yield store
 
 
-def test_a_sample_is_undone_and_the_same_one_is_drawn_again(store):
+def test_a_sample_that_is_undone_has_used_its_share_of_the_error_level(store):
     number = begin_measurement(store, 12, queued=True)
     drawn = store.batch_positions(number)
     assert undoable_sample_size(store) == 12
@@ -36,10 +36,9 @@ def test_a_sample_is_undone_and_the_same_one_is_drawn_again(store):
     assert not measured_positions(store)
     assert not set(store.pending()) & set(drawn)
     assert store.check() == []
-    again = begin_measurement(store, 12, queued=True)
-    assert store.batch_positions(again) == drawn, "nobody can look for a better sample"
+    begin_measurement(store, 12, queued=True)
     (sample,) = random_samples(store)
-    assert (sample.number, sample.n_samples) == (1, 1), "it has the whole error level"
+    assert (sample.number, sample.n_samples) == (2, 2), "nobody can look for a better sample"
 
 
 @pytest.mark.parametrize("kind", ["label", "label of a program", "skip"])
@@ -59,14 +58,10 @@ def test_an_answer_ends_the_way_back(store, kind):
     assert len(open_sample(store).items) == 12
 
 
-def test_a_kept_sample_is_undone_too(store):
+def test_a_kept_sample_is_not_undone(store):
     keep_sample(store, 10)
-    assert undoable_sample_size(store) == 10
-    assert undo_sample(store) == 10
-    assert store.settings.audit == ()
-    keep_sample(store, 10)
-    store.submit([Submission(store.settings.audit[0], "ham")], annotator="ann")
-    with pytest.raises(InputError, match="somebody has answered"):
+    assert undoable_sample_size(store) == 0
+    with pytest.raises(InputError, match="it is kept"):
         undo_sample(store)
 
 

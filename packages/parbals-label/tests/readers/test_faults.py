@@ -1,5 +1,6 @@
 """Files that are damaged, ambiguous or made to harm: refused with the place, and nothing runs."""
 
+import gzip
 import io
 import os
 import struct
@@ -15,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from parbals.errors import InputError, LabelError
 from parbals_label.answer_form import AnswerForm
-from parbals_label.readers import numpy_files
+from parbals_label.readers import source as readers_source
 from parbals_label.readers.items import check_numbers, plan_items
 from parbals_label.readers.open import open_source
 
@@ -217,7 +218,7 @@ class TestArrays:
 
     def test_a_zip_member_that_expands_without_end(self, tmp_path, monkeypatch):
         """Zeros deflate a thousandfold; the directory says so, and nothing is unpacked."""
-        monkeypatch.setattr(numpy_files, "_BOMB_BYTES", 2**20)
+        monkeypatch.setattr(readers_source, "_BOMB_BYTES", 2**20)
         file = io.BytesIO()
         with (
             zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive,
@@ -232,7 +233,7 @@ class TestArrays:
                 member.write(zeros)
         (tmp_path / "x.npz").write_bytes(file.getvalue())
         assert (tmp_path / "x.npz").stat().st_size < 4_000
-        refused(tmp_path / "x.npz", "zip bomb")
+        refused(tmp_path / "x.npz", "bomb", "save it as .npy")
 
     def test_a_zip_member_that_lies_about_its_size(self, tmp_path):
         np.savez_compressed(tmp_path / "x.npz", X=np.zeros((4, 4)))
@@ -278,6 +279,64 @@ class TestArrays:
         refused(tmp_path / "x.npz", "different lengths")
         np.savez(tmp_path / "x.npz", X=np.zeros((3, 2)), y=np.zeros(3))
         refused(tmp_path / "x.npz", "'X', 'y'")
+
+
+class TestBombs:
+    """Files that are small, and unpack to much more."""
+
+    @pytest.fixture(autouse=True)
+    def low_bound(self, monkeypatch):
+        monkeypatch.setattr(readers_source, "_BOMB_BYTES", 2**20)
+
+    @pytest.mark.parametrize("kind", ["column", "field", "list"])
+    @pytest.mark.parametrize("stored", [True, False])
+    def test_a_text_that_every_row_of_a_parquet_file_repeats(self, tmp_path, kind, stored):
+        pa = pytest.importorskip("pyarrow")
+        pq = pytest.importorskip("pyarrow.parquet")
+        texts = pa.DictionaryArray.from_arrays(pa.array([0] * 2_000), pa.array(["x" * 4_000]))
+        texts = texts if stored else texts.dictionary_decode()
+        columns = {
+            "column": lambda: texts,
+            "field": lambda: pa.StructArray.from_arrays([texts], ["text"]),
+            "list": lambda: pa.ListArray.from_arrays(np.arange(0, 2_001, 100), texts),
+        }
+        file = tmp_path / "x.parquet"
+        pq.write_table(pa.table({"text": columns[kind]()}), file)
+        assert file.stat().st_size < 20_000
+        refused(file, "x.parquet would grow", "save it as CSV")
+
+    def test_a_parquet_file_that_says_itself_how_much_it_unpacks_to(self, tmp_path):
+        pa = pytest.importorskip("pyarrow")
+        pq = pytest.importorskip("pyarrow.parquet")
+        table = pa.table({"text": ["x" * 2**22], "n": [1]})
+        pq.write_table(table, tmp_path / "x.parquet", compression="zstd")
+        with pytest.raises(InputError, match="would grow"):
+            open_source(tmp_path / "x.parquet")
+
+    def test_columns_of_few_values_are_no_bomb(self, tmp_path):
+        """A hundred sparse columns, and categories as pandas writes them, compress well."""
+        pa = pytest.importorskip("pyarrow")
+        pq = pytest.importorskip("pyarrow.parquet")
+        zeros = {f"x{n}": np.zeros(4_000) for n in range(100)}
+        codes = pa.array([0, 1] * 2_000)
+        kinds = pa.DictionaryArray.from_arrays(codes, pa.array(["north", "south"]))
+        years = pa.DictionaryArray.from_arrays(codes, pa.array([2025, 2026]))
+        pq.write_table(pa.table({"kind": kinds, "year": years, **zeros}), tmp_path / "x.parquet")
+        items = list(plan_items(open_source(tmp_path / "x.parquet")))
+        assert len(items) == 4_000
+        assert (items[1][1]["kind"], items[1][1]["year"]) == ("south", 2026)
+
+    @pytest.mark.parametrize(("name", "line"), [("x.csv.gz", b"1\n"), ("x.jsonl.gz", b'{"a":1}\n')])
+    def test_compressed_text(self, tmp_path, name, line):
+        (tmp_path / name).write_bytes(gzip.compress(b"a\n" * (line == b"1\n") + line * 2**20))
+        refused(tmp_path / name, f"{name} would grow", "unpack it first")
+
+    @pytest.mark.parametrize("n_columns", [20_001, 100_000])
+    def test_a_row_of_very_many_columns(self, tmp_path, n_columns):
+        """Refused before names are compared: each with all others takes minutes."""
+        names = ",".join(f"c{n}" for n in range(n_columns))
+        (tmp_path / "x.csv").write_text(f"{names}\n{'1,' * (n_columns - 1)}1\n")
+        refused(tmp_path / "x.csv", f"{n_columns:,} columns", "at most 20,000")
 
 
 class TestFolders:

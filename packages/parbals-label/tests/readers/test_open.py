@@ -17,7 +17,7 @@ import pytest
 from parbals.errors import InputError, LabelError, MissingDependencyError
 from parbals.installing import install_command
 from parbals_label.answer_form import AnswerForm
-from parbals_label.readers import excel
+from parbals_label.readers import source as source_module
 from parbals_label.readers.answers import read_answers
 from parbals_label.readers.cells import plain_value
 from parbals_label.readers.items import NUMBERED, classes_in, id_column_of, plan_items
@@ -266,8 +266,9 @@ class TestExcel:
         book.save(tmp_path / "x.xlsx")
         with pytest.raises(InputError, match="is empty"):
             open_source(tmp_path / "x.xlsx")
-        monkeypatch.setattr(excel, "_MAX_UNPACKED_BYTES", 100)
-        with pytest.raises(InputError, match="would unpack to"):
+        monkeypatch.setattr(source_module, "_BOMB_BYTES", 100)
+        monkeypatch.setattr(source_module, "_BOMB_RATIO", 1)
+        with pytest.raises(InputError, match="would grow"):
             open_source(tmp_path / "x.xlsx")
 
     def test_a_damaged_book_never_crashes(self, book, tmp_path):

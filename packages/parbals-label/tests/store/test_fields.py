@@ -10,7 +10,7 @@ from parbals_label.store.fields import FieldError, at_least, plain, read_fields,
 @dataclass(frozen=True)
 class Inner:
     file: str
-    size: Annotated[int, at_least(1)] = 1
+    size: Annotated[int, at_least(1, 1_000)] = 1
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,7 @@ def test_values_of_the_right_kind_are_read(values, expected):
         ("names", {"ham": 1}, "be text"),
         ("inner", {}, "have file"),
         ("inner", {"file": "f", "size": 0}, "size must be at least 1"),
+        ("inner", {"file": "f", "size": 1_001}, "size must be at most 1,000"),
     ],
 )
 def test_others_are_refused_with_the_name_and_what_is_required(name, value, requirement):

@@ -1,6 +1,17 @@
 """How numbers and names are written: alike on the page, in reports and in a shell."""
 
-__all__ = ["PROGRAM_PREFIX", "counted", "duration", "percent", "without_controls"]
+import math
+from collections.abc import Callable
+
+__all__ = [
+    "PROGRAM_PREFIX",
+    "counted",
+    "duration",
+    "percent",
+    "percent_above",
+    "percent_below",
+    "without_controls",
+]
 
 PROGRAM_PREFIX = "machine:"
 """An annotator whose name starts so is a program, not a person."""
@@ -54,3 +65,26 @@ def percent(share: float) -> str:
     if 0.9995 <= share < 1:
         return ">99.9 %"
     return f"{round(100 * share, 1) + 0.0:.1f}".removesuffix(".0") + " %"  # no "-0"
+
+
+def percent_above(share: float) -> str:
+    """An upper limit in per cent: rounded up, so that it stays one.
+
+    >>> percent_above(0.0501), percent_above(0.05), percent_above(0.0001), percent_above(0.9999)
+    ('5.1 %', '5 %', '0.1 %', '100 %')
+    """
+    return percent(min(1.0, _thousandths(share, math.ceil)))
+
+
+def percent_below(share: float) -> str:
+    """A lower limit in per cent: rounded down, so that it stays one.
+
+    >>> percent_below(0.0509), percent_below(0.05), percent_below(0.0001), percent_below(0.9999)
+    ('5 %', '5 %', '0 %', '99.9 %')
+    """
+    return percent(_thousandths(share, math.floor))
+
+
+def _thousandths(share: float, rounded: Callable[[float], int]) -> float:
+    """A share as a whole number of thousandths; a rounding error of the product is none."""
+    return rounded(round(1000 * share, 9)) / 1000

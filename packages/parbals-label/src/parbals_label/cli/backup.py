@@ -176,17 +176,19 @@ def check(context: click.Context, /, path: Path, as_json: bool) -> None:
     """Check a project or a backup, as `parbals doctor` does.
 
     Opening a project checks its answers; this also reads the items and the features, and looks for
-    the images.
+    the images. Damaged rows of an interrupted run in your cache are named: they are made again.
 
     \b
     Examples:
       parbals doctor spam
       parbals doctor spam-monday.zip
     """
+    from parbals_label.encoders.cache import damaged_files
     from parbals_label.project.backup import check_backup, check_project
     from parbals_label.project.media import missing_images
 
     problems: list[str] = []
+    cached: list[str] = []
     with progress("reading"):
         if path.is_dir() or not path.exists():
             contents, problems = check_project(path)
@@ -194,9 +196,15 @@ def check(context: click.Context, /, path: Path, as_json: bool) -> None:
                 with open_store(path, read_only=True) as store:
                     problems = missing_images(store)
             text = f"{path} is sound: {contents.items:,} items, {contents.answers:,} answers."
+            cached = [str(file) for file in damaged_files()]
         else:
             contents = check_backup(path)
             text = f"{path} is complete: {contents.files:,} files, {contents.n_bytes:,} bytes."
-    record = {"path": str(path), "problems": problems, **asdict(contents)}
-    print_result(as_json, record, "\n".join(problems) or text)
+    notes = [
+        f"{file}, of an interrupted run, is not what was written: it is not used but made again, "
+        "and you can remove it."
+        for file in cached
+    ]
+    record = {"path": str(path), "problems": problems, "damaged_cache": cached, **asdict(contents)}
+    print_result(as_json, record, "\n".join([*(problems or [text]), *notes]))
     context.exit(_DAMAGED if problems else 0)

@@ -129,7 +129,7 @@ def _draw(
     n_left = n_target_rows_left(store) if from_target else len(measurable_positions(store))
     n = n_items or min(SAMPLE_SIZE, n_left)
     if not n:
-        raise InputError("Every item is labelled or assigned, so there is nothing to draw from.")
+        raise InputError("Every item is labelled, so there is nothing to draw from.")
     with progress("drawing the sample") as show:
         number = begin_measurement(
             store, n, queued=page, again=again, from_target=from_target, progress=show
@@ -172,8 +172,8 @@ def _result(store: "Store") -> tuple[dict[str, Any], str]:
 def estimate(folder: Path, label: str, column: str | None, origin: str, as_json: bool) -> None:
     """Estimate how common a class is, with a 90 % interval.
 
-    Combines the labels of random items (`parbals measure`) with the predictions of all items by
-    PPI++: counting predictions alone would repeat the model's mistakes.
+    Combines the labels of random items (`parbals measure`) with the predictions of all items:
+    counting predictions alone would repeat the model's mistakes.
 
     \b
     Examples:

@@ -1,8 +1,8 @@
 """Encode items block by block: resumable, with every unreadable item named.
 
-Each encoded block is a file in parbals' cache, named by a digest of its input, until the caller
-discards it. A file gets its name only when it is on disk, so that a kill -9 or a power cut leaves
-no partial block.
+Each encoded block is a file in parbals' cache (:mod:`parbals_label.encoders.cache`), named by a
+digest of its input, until the caller discards it. A file gets its name only when it is on disk, so
+that a kill -9 or a power cut leaves no partial block.
 """
 
 import hashlib
@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from parbals.arrays import block_rows, release_pages
 from parbals.errors import InputError
-from parbals.files import replacing
 
 from parbals_label.encoders.base import BadItem, Encoder, Items, Options
+from parbals_label.encoders.cache import private_folder, read_rows, write_rows
 from parbals_label.encoders.scratch import ROWS, scratch
-from parbals_label.files import DAY, cache_folder, sweep
+from parbals_label.files import DAY, sweep
 
 __all__ = ["BadRow", "Embedded", "embed", "encoded_rows", "prepared_item"]
 
@@ -90,7 +90,7 @@ def embed(
         raise InputError("There are no items to encode.")
     if not 1 <= options.batch_size <= BLOCK:
         raise InputError(f"The batch size is {options.batch_size}; it must be 1 to {BLOCK}.")
-    folder = cache_folder() / "embeddings"
+    folder = private_folder("embeddings")
     cache_key = f"{name}\0{encoder.model}\0{encoder.dtype}\0".encode()
     rows: np.ndarray | None = None
     n_done = 0
@@ -112,13 +112,18 @@ def embed(
                 width = None if rows is None else rows.shape[1]
                 encoded = encoded_rows(encoder, block.prepared, options.batch_size, width)
                 if encoded is not None and not unreadable:  # else the next run has to name them
-                    _write_cache(block.file, encoded)
+                    write_rows(block.file, encoded)
                 skipped += unreadable
                 n_computed += block.size
             files.append(block.file)
             if encoded is not None and n_done + block.size <= n_items:
                 if rows is None:
                     rows = scratch((n_items, encoded.shape[1]), workspace, encoder.dtype)
+                if encoded.shape[1] != rows.shape[1]:  # the encoder changed, and not its model
+                    raise InputError(
+                        f"{block.file} has rows of {encoded.shape[1]} numbers after rows of "
+                        f"{rows.shape[1]}; remove the file."
+                    )
                 rows[n_done : n_done + block.size] = encoded
                 release_pages(rows)
             n_done += block.size
@@ -149,25 +154,6 @@ def _fill_with_mean(rows: np.ndarray, blank: list[int]) -> None:
     blocks = block_rows(len(rows), ROWS)
     total = sum(rows[block].sum(axis=0, dtype=np.float64) for block in blocks)
     rows[blank] = total / (len(rows) - len(blank))
-
-
-def _write_cache(file: Path, rows: np.ndarray) -> None:
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(file) as out:
-            np.save(out, rows)
-    except OSError as error:
-        raise InputError(
-            f"{file} cannot be written ({error.strerror or error}); finished items are kept."
-        ) from error
-
-
-def _read_cache(file: Path) -> np.ndarray | None:
-    """The rows of a block; None where it is not cached, or damaged."""
-    try:
-        return np.load(file, allow_pickle=False)
-    except (OSError, ValueError, EOFError):
-        return None
 
 
 class _Item(NamedTuple):
@@ -224,7 +210,7 @@ def _blocks(encoder: Encoder, cache_key: bytes, items: Items, folder: Path) -> I
             for _, item in pairs:
                 digest.update(_content(item))
             file = folder / f"{digest.hexdigest()}.npy"
-            cached_rows = _read_cache(file)
+            cached_rows = read_rows(file, len(pairs))
             uncached = pairs if cached_rows is None else []
             futures = [pool.submit(prepared_item, encoder, *pair) for pair in uncached]
             return _PendingBlock(file, cached_rows, futures)

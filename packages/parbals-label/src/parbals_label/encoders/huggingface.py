@@ -63,6 +63,7 @@ _CLASS_TOKEN_MODELS = (
 )
 _IMAGE_MODEL_ATTRIBUTES = ("vision_config", "num_channels", "image_size", "patch_size")
 _MAX_TOKENS = 512
+_MAX_CONFIGURED_TOKENS = 1 << 20
 _MAX_LAYERS = 1_000
 _VOCABULARY_FILES = ("tokenizer.json", "vocab.*", "*.model", "merges.txt")
 
@@ -213,23 +214,34 @@ def _text_forward(network: Any, pooling: Pooling) -> Any:
     return forward
 
 
-def _json(path: Path) -> Any:
+def _json(path: Path, kind: type = dict) -> Any:
+    """The object, or the list of objects, in a JSON file; empty if there is no file."""
     if not path.is_file():
-        return {}
+        return kind()
     try:
-        return json.loads(path.read_text("utf-8"))
+        value = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError):
         raise InputError(f"{path} cannot be read as JSON; download it again.") from None
+    objects = value if kind is list else [value]
+    if not isinstance(value, kind) or not all(isinstance(entry, dict) for entry in objects):
+        raise InputError(f"{path} is no configuration of a model; download it again.")
+    return value
 
 
 def configured_pooling(folder: Path) -> Pooling:
     """The pooling that sentence-transformers has configured; the mean over tokens by default."""
     config = _json(folder / "1_Pooling" / "config.json")
-    longest = _json(folder / "sentence_bert_config.json").get("max_seq_length") or _MAX_TOKENS
-    steps = _json(folder / "modules.json") or []
+    lengths = folder / "sentence_bert_config.json"
+    longest = _json(lengths).get("max_seq_length") or _MAX_TOKENS
+    if not isinstance(longest, int) or not 0 < longest <= _MAX_CONFIGURED_TOKENS:
+        raise InputError(
+            f"{lengths} has max_seq_length {longest!r}; a number from 1 to "
+            f"{_MAX_CONFIGURED_TOKENS:,} is needed."
+        )
+    steps = _json(folder / "modules.json", list)
     normalise = any(str(step.get("type", "")).endswith("Normalize") for step in steps)
     kind = "cls" if config.get("pooling_mode_cls_token") else "mean"
-    return Pooling(kind, normalise, int(longest))
+    return Pooling(kind, normalise, longest)
 
 
 @contextmanager

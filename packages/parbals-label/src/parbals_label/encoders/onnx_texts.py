@@ -45,6 +45,7 @@ class OnnxTexts(Encoder):
 
     def __init__(self, path: Path) -> None:
         runtime, tokenizers = need("onnxruntime tokenizers", f"The encoder onnx:{path}", _INSTALL)
+        self._path = path
         tokenizer_path = _tokenizer_path(path)
         self._pooling = configured_pooling(tokenizer_path.parent)
         self.model = f"{file_digest([path, tokenizer_path])} {self._pooling}"
@@ -79,7 +80,13 @@ class OnnxTexts(Encoder):
         return len(prepared)
 
     def encode(self, prepared: Sequence[list[int]]) -> np.ndarray:
-        return map_batches(self._forward, prepared)
+        try:
+            return map_batches(self._forward, prepared)
+        except Exception as error:  # of ONNX Runtime, or rows that do not fit together
+            raise InputError(
+                f"{self._path} cannot encode texts ({first_line(error)}); does the tokenizer "
+                "belong to the model?"
+            ) from None
 
     def _forward(self, texts: Sequence[list[int]]) -> np.ndarray:
         """Rows (B, D) of one batch of tokenized texts."""

@@ -37,6 +37,8 @@ from parbals_label.label_studio.tasks import (
     known_tasks,
     project_uid,
 )
+from parbals_label.project.measured import open_sample
+from parbals_label.project.sample_answers import read_answers
 from parbals_label.store.store import Store
 
 __all__ = ["Result", "Rules", "keep_supplied"]
@@ -262,11 +264,17 @@ class _Connection:
         n_required = self.store.settings.answers_wanted
         votes = self.store.current_labels()
         passes = self.store.passes()
+        # A skip leaves an item of a random sample to the others.
+        sample = open_sample(self.store)
+        sampled = frozenset() if sample is None else read_answers(self.store, sample).open
         finished = [
             position
             for position in self._open_items()
-            if len(votes.get(position, ())) + len(passes.get(position, ())) >= n_required
-            or position in deleted
+            if position in deleted
+            or (
+                position not in sampled
+                and len(votes.get(position, ())) + len(passes.get(position, ())) >= n_required
+            )
         ]
         if finished:
             self.store.end_leases(finished, annotator=self.owner)

@@ -35,7 +35,7 @@ from typing import Any
 import numpy as np
 from parbals.errors import InputError, ProjectError
 from parbals.features.table import TableEncoding
-from parbals.files import TEMPORARY_SUFFIX, replacing
+from parbals.files import TEMPORARY_SUFFIX
 from parbals.learner.active import ActiveLearner
 from parbals.learner.evaluation.expectation import fit_temperature, temperature_scaled
 from parbals.randomness import derive_generator
@@ -51,6 +51,7 @@ from parbals_label.encoders.adapt import (
     schedule_of,
 )
 from parbals_label.encoders.base import Encoder, Options
+from parbals_label.encoders.cache import private_folder, read_rows, write_rows
 from parbals_label.encoders.embedding import Progress
 from parbals_label.encoders.torch_models import folder_digest, model_files
 from parbals_label.encoders.trees import TableTrees
@@ -139,7 +140,8 @@ def adapt_project(
     busy = ProjectError(f"Another program is adapting the encoder of {store.folder}.")
     with locked(store.folder / ".adapt.lock", busy):
         _sweep(store)
-        adaptation.cache.mkdir(parents=True, exist_ok=True)
+        private_folder("adapted")
+        private_folder(f"adapted/{adaptation.cache.name}")
         if seconds := adaptation.expected_seconds(progress):
             announce(seconds)
         frozen_probs = adaptation.cross_fit(lambda fold: adaptation.frozen_features, adapted=False)
@@ -322,14 +324,14 @@ class _Adaptation:
         """(m, D) features by an encoder that was trained on all folds but this one."""
         file = self._features_file(fold)
         is_train = self.folds != fold
-        if file.is_file():
+        features = read_rows(file, len(self.sampled))
+        if features is not None:
             training(self.n_steps(int(is_train.sum())))
-            return np.load(file, allow_pickle=False)
+            return features
         encoder = self.train(is_train, fold, training)
         encoder.model = f"{self.cache.name} {fold}"  # it differs from the folder's now
         features = self._encode("adapted", encoder)
-        with replacing(file) as out:
-            np.save(out, features)
+        write_rows(file, features)
         self._checkpoint(fold).unlink(missing_ok=True)
         return features
 

@@ -16,12 +16,12 @@ from parbals_label.store.store import Store
 __all__ = [
     "CHECK_SIZE",
     "Checks",
-    "Draw",
+    "RandomChecks",
     "drawn_positions",
-    "draws_of",
     "program_name",
     "queue_checks",
     "queue_unsure",
+    "random_checks",
 ]
 
 CHECK_SIZE = 20
@@ -124,25 +124,48 @@ def _unchecked(store: Store, name: str) -> set[int]:
     return {p for p, by_annotator in votes.items() if name in by_annotator} - excluded
 
 
-class Draw(NamedTuple):
-    """Answers that were drawn at random to be checked.
+class RandomChecks(NamedTuple):
+    """A random sample of a program's answers, and what it was drawn from.
 
     Attributes:
-        positions: of their items.
-        last_answer: number of the latest answer in the project at that time; -1 if it is not known.
+        population: positions of the answers that the program had given at the latest draw, without
+            those that people had checked before and those of a kept sample.
+        drawn: positions of the sample, a part of the population.
     """
 
-    positions: list[int]
-    last_answer: int
+    population: frozenset[int]
+    drawn: frozenset[int]
 
 
-def draws_of(store: Store, program: str) -> list[Draw]:
-    """All draws of a program's answers, oldest first."""
-    return [
-        Draw(event.detail["positions"], event.detail.get("last_answer", -1))
-        for event in store.events(DRAWN)
-        if event.detail["annotator"] == program
-    ]
+def random_checks(store: Store, program: str) -> RandomChecks | None:
+    """The latest random sample of a program's answers; None if there is none.
+
+    Draws between which the program has given no answer are one sample. An earlier draw is of other
+    answers: 20 of the first 500 and 20 of 5,000 are no random sample of the 5,000.
+    """
+    draws = [event.detail for event in store.events(DRAWN) if event.detail["annotator"] == program]
+    if not draws:
+        return None
+    numbers = store.answer_numbers()
+    at_latest_draw = draws[-1]["last_answer"]
+    given = {
+        position: numbers[position, program].last
+        for position, by_annotator in store.current_labels().items()
+        if program in by_annotator and numbers[position, program].last <= at_latest_draw
+    }
+    latest_answer = max(given.values(), default=0)
+    sample = [draw for draw in draws if draw["last_answer"] >= latest_answer]
+    earlier = draws[: len(draws) - len(sample)]
+    drawn_earlier = {position for draw in earlier for position in draw["positions"]}
+    checked_before = {
+        position
+        for position, by_person in store.votes(by_people=True).items()
+        for person in by_person
+        if numbers[position, person].first <= sample[0]["last_answer"]
+    }
+    population = given.keys() - checked_before - drawn_earlier - set(store.settings.audit)
+    drawn = {position for draw in sample for position in draw["positions"]}
+    return RandomChecks(frozenset(population), frozenset(population & drawn))
 
 
 def drawn_positions(store: Store, program: str) -> set[int]:

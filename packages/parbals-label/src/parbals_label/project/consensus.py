@@ -69,14 +69,19 @@ def majority(labels: Iterable[str]) -> str:
 
 
 def tied_positions(votes: _Votes, form: AnswerForm = _CLASSES_FORM) -> set[int]:
-    """Positions whose most frequent labels are equally frequent.
+    """Positions whose most frequent labels are equally frequent; of ordered classes, the medians.
 
     >>> tied_positions({0: {"ann": "ham", "bob": "spam"}, 1: {"ann": "ham"}})
     {0}
     """
-    if form.task not in ("classes", MANY):
+    is_tied_of_task = {
+        "classes": _has_tied_classes,
+        MANY: _has_tied_label,
+        ORDERED: _has_two_medians,
+    }
+    is_tied = is_tied_of_task.get(form.task)
+    if is_tied is None:
         return set()
-    is_tied = _has_tied_label if form.task == MANY else _has_tied_classes
     return {
         position
         for position, by_annotator in votes.items()
@@ -88,6 +93,14 @@ def _has_tied_classes(labels: list[str], form: AnswerForm) -> bool:
     """Whether the two most frequent classes are equally frequent."""
     most_common = Counter(labels).most_common(2)
     return len(most_common) == 2 and most_common[0][1] == most_common[1][1]
+
+
+def _has_two_medians(labels: list[str], form: AnswerForm) -> bool:
+    """Whether the lower and the upper median differ."""
+    from statistics import median_high, median_low
+
+    ranks = [form.classes.index(label) for label in labels]
+    return median_low(ranks) != median_high(ranks)
 
 
 def _has_tied_label(labels: list[str], form: AnswerForm) -> bool:

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from parbals.errors import InputError
 from parbals.learner.evaluation.audit import draw_audit
+from parbals.randomness import seed_from
 
 from parbals_label.encoders.base import Options
 from parbals_label.encoders.embedding import Progress
@@ -263,7 +264,7 @@ def _draw_audit(store: Store, n: int) -> None:
     settings = store.settings
     duplicates = [duplicate for duplicate, _ in settings.copies]
     excluded = sorted({*store.votes(), *settings.unreadable})
-    drawn = draw_audit(store.n_items, n, settings.seed, [*excluded, *duplicates])
+    drawn = draw_audit(store.n_items, n, seed_from(None), [*excluded, *duplicates])
     store.update_settings(audit=drawn.tolist(), audit_excluded=excluded)
 
 

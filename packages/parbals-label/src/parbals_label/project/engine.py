@@ -35,7 +35,7 @@ from parbals_label.project.goal import metric_of
 from parbals_label.project.label_issues import find_label_issues
 from parbals_label.project.measured import held_back_positions
 from parbals_label.project.predicted import raw_predictions
-from parbals_label.project.samples import counted_labels
+from parbals_label.project.sample_answers import counted_labels, divided_positions
 from parbals_label.project.stored_predictions import weights_record
 from parbals_label.store.settings import PredictionsFile
 from parbals_label.store.store import Store
@@ -123,6 +123,7 @@ def learner_of(
             for position in positions
         }
         held_back = held_back_positions(store) - labels.keys()
+        held_back |= divided_positions(store, settings.audit)
         pending = {**dict.fromkeys(assigned_or_skipped(store, labels)), **dict.fromkeys(held_back)}
         # Items of target sets never train, so no choice is made as if they were labelled.
         not_pending = replaceable.union(settings.target_items)
@@ -230,9 +231,10 @@ def refresh(
         report = replace(report, n_pending=len(assigned_or_skipped(store, learner.labels)))
     # The report is stored before the predictions, which take long for many items.
     # The learner does not see labels of a sample that is not complete, nor those of audit items
-    # that do not count.
+    # that do not count or differ.
     unseen = held_back_positions(store).intersection(store.labelled())
     unseen |= store.audit_labelled_by_programs()
+    unseen |= divided_positions(store, store.settings.audit)
     unseen |= set(store.labelled()).intersection(store.settings.target_items)
     n_labels = len(unseen.union(learner.labelled.tolist()))
     store.save_report(report.to_dict(), n_labels)

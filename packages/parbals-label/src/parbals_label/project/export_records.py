@@ -26,9 +26,9 @@ def export_columns(store: Store) -> list[str]:
 
     id, the items' columns, label, annotators, votes (labels and how many gave them, such as
     spam:2;ham:1), agreement (the share of the most frequent one), test_item (whether it belongs to
-    a sample that is kept), the prediction, and the probability of each class;
-    an item that is being measured has no prediction. A duplicate text has the label of the first
-    one, and ``copy of`` its id as annotator.
+    a sample that is kept), the prediction, and the probability of each class; an item that is being
+    measured, or that could not be read, has no prediction. A duplicate text has the label of the
+    first one, and ``copy of`` its id as annotator.
     """
     settings = store.settings
     added = _added_columns(store)
@@ -54,7 +54,7 @@ def export_records(store: Store, labelled_only: bool = False) -> Iterator[dict[s
     }
     predictions = predictions_of(store)
     decision_rule = None if predictions is None else decision_rule_of(store, predictions)
-    hidden = unlabelled_measured_positions(store)
+    hidden = unlabelled_measured_positions(store).union(store.settings.unreadable)
     no_prediction = dict.fromkeys(predicted_columns(predicted_form))
     for item in store.iter_items():
         position = item.position

@@ -1,26 +1,25 @@
 """Which items are being measured, and whose labels count.
 
 A random sample measures the error of the model's predictions. Its items are *being measured* until
-every one of them has its labels, or was skipped; items of a sample that is kept open
-(``settings.audit``) always are. Labels of a sample that is not complete train no model, those of a
-kept one never do. While an item is being measured nobody is shown what the model
-predicts for it, because a visible prediction biases annotators, and with them the measurement.
+none of them is open (:mod:`parbals_label.project.sample_answers`); items of a sample that is kept
+open (``settings.audit``) always are. Labels of a sample that is not complete train no model, those
+of a kept one never do. While an item is being measured nobody is shown what the model predicts for
+it, because a visible prediction biases annotators, and with them the measurement.
 Every reader of predictions asks :func:`measured_positions`.
 """
 
 from collections import Counter
-from collections.abc import Collection
 
 import numpy as np
 from parbals.learner.evaluation.certify import CERTIFY
 
+from parbals_label.project.sample_answers import read_answers
 from parbals_label.store.records import BatchRecord
 from parbals_label.store.store import Store
 
 __all__ = [
     "SAMPLE_SIZE",
     "held_back_positions",
-    "is_complete",
     "measurable_positions",
     "measured_positions",
     "never_chosen",
@@ -36,22 +35,9 @@ SAMPLE_SIZE = 60
 def open_sample(store: Store) -> BatchRecord | None:
     """The latest random sample, unless it is complete."""
     sample = store.latest_batch(CERTIFY)
-    if sample is None or is_complete(store, sample):
+    if sample is None or read_answers(store, sample).is_complete:
         return None
     return sample
-
-
-def is_complete(store: Store, sample: BatchRecord) -> bool:
-    """Whether every item of a sample has its labels from people, or was skipped."""
-    positions = [item.position for item in sample.items]
-    missing = _without_labels(store, positions, sample.settings.get("answers_wanted", 1))
-    return not missing or store.passes().keys() >= missing
-
-
-def _without_labels(store: Store, positions: Collection[int], n_wanted: int) -> set[int]:
-    """Those of the items that have fewer labels of people than they need."""
-    n_labels = Counter(answer.position for answer in store.counted_answers(positions))
-    return {position for position in positions if n_labels[position] < n_wanted}
 
 
 def held_back_positions(store: Store) -> frozenset[int]:
@@ -79,7 +65,8 @@ def unlabelled_measured_positions(store: Store) -> frozenset[int]:
     Exports, training data and predictions of new items leave these out.
     """
     settings = store.settings
-    unlabelled = _without_labels(store, settings.audit, settings.answers_wanted)
+    n_labels = Counter(answer.position for answer in store.counted_answers(settings.audit))
+    unlabelled = {p for p in settings.audit if n_labels[p] < settings.answers_wanted}
     return _with_duplicates(store, unlabelled | held_back_positions(store))
 
 
@@ -90,13 +77,13 @@ def sampled_positions(store: Store) -> frozenset[int]:
 
 
 def measurable_positions(store: Store) -> np.ndarray:
-    """Positions that a new sample is drawn from, ascending.
+    """Positions that a new sample is drawn from, ascending: the items that an export predicts.
 
-    These are readable items of the pool without a label that are not assigned to anybody; unopened
-    items in the queue of the page are among them.
+    These are all readable items of the pool without a label, whether they are assigned to somebody
+    or not. A duplicate of an item with a label has that label, as in an export.
     """
-    unopened = {position for positions in store.unopened().values() for position in positions}
-    excluded = {*store.labelled(), *store.pending()} - unopened
+    labelled = set(store.labelled())
+    excluded = labelled | {copy for copy, first in store.settings.copies if first in labelled}
     excluded.update(store.settings.target_items, store.settings.unreadable)
     is_measurable = np.ones(store.n_items, bool)
     is_measurable[list(excluded)] = False

@@ -1,8 +1,8 @@
 """Measure a project by random labels: the error of its predictions, and class prevalence.
 
-A measurement is a random sample of the items that have no label. One kind measures the present
-predictions once: it is a batch like any other, whose record has the predictions for its items and
-the items that the sample was not drawn from. The other kind is kept: its items
+A measurement is a random sample of the items that have no label, assigned or not. One kind measures
+the present predictions once: it is a batch like any other, whose record has the predictions for its
+items and the items that the sample was not drawn from. The other kind is kept: its items
 (``settings.audit``) measure every later model and never train one.
 """
 
@@ -13,8 +13,8 @@ import numpy as np
 from parbals.errors import InputError
 from parbals.learner.evaluation.audit import draw_audit
 from parbals.learner.evaluation.certify import CERTIFY, draw_sample
-from parbals.learner.evaluation.looks import ppi_limits
-from parbals.randomness import derive_generator
+from parbals.learner.evaluation.limits import stratified_limits
+from parbals.randomness import derive_generator, seed_from
 from parbals.types import Estimate
 
 from parbals_label.answer_form import NUMBERS, AnswerForm
@@ -23,11 +23,13 @@ from parbals_label.project.consensus import aggregate_labels
 from parbals_label.project.features import certified_predictions, load_features
 from parbals_label.project.measured import measurable_positions, open_sample
 from parbals_label.project.predicted import decisions
-from parbals_label.project.samples import class_indices, counted_labels
+from parbals_label.project.sample_answers import counted_labels
+from parbals_label.project.samples import class_indices
 from parbals_label.project.stored_predictions import decision_rule_of, newer_answers
 from parbals_label.project.target_sample import (
     TargetSample,
     draw_target_sample,
+    has_rows_outside,
     n_target_rows_left,
 )
 from parbals_label.store.records import BatchRecord
@@ -71,10 +73,10 @@ class ShareEstimate:
     difference: Estimate | None = None
 
 
-def keep_sample(store: Store, n: int) -> None:
+def keep_sample(store: Store, n: int, *, seed: int | None = None) -> None:
     """Draw ``n`` random items that measure the error of every later model, and never train one.
 
-    Every third item to label is one of them from now on.
+    Every third item to label is one of them from now on. ``seed`` as for :func:`begin_measurement`.
     """
     settings = store.settings
     if settings.audit:
@@ -86,7 +88,7 @@ def keep_sample(store: Store, n: int) -> None:
         )
     excluded = np.setdiff1d(np.arange(store.n_items), measurable_positions(store)).tolist()
     duplicates = [duplicate for duplicate, _ in settings.copies]
-    drawn = draw_audit(store.n_items, n, settings.seed, [*excluded, *duplicates])
+    drawn = draw_audit(store.n_items, n, seed_from(seed), [*excluded, *duplicates])
     store.update_settings(audit=drawn.tolist(), audit_excluded=excluded)
 
 
@@ -98,6 +100,7 @@ def begin_measurement(
     again: bool = False,
     from_target: bool = False,
     progress: Progress | None = None,
+    seed: int | None = None,
 ) -> int:
     """Draw ``n`` random items that measure the present predictions; the number of their batch.
 
@@ -113,15 +116,17 @@ def begin_measurement(
         from_target: draw from the target set; rows of a file become items of the project.
         progress: computes predictions of all labels so far first, and is told how far it is. None
             measures the predictions that are stored.
+        seed: of the draw, for tests. By default it comes from the operating system, so that nobody
+            can know beforehand which items are drawn; it is stored with the sample.
     """
-    form = store.form
     earlier = open_sample(store)
     _check_can_begin(store, earlier, again=again)
-    generator = derive_generator(store.settings.seed, CERTIFY, store.n_batches)
+    seed = seed_from(seed)
+    generator = derive_generator(seed, CERTIFY)
     target_sample = None
-    if from_target:
-        if not store.n_labelled:
-            raise InputError(_NO_PREDICTIONS)
+    if from_target and not store.n_labelled:
+        raise InputError(_NO_PREDICTIONS)
+    if from_target and has_rows_outside(store):  # they need predictions, so they are drawn first
         target_sample = draw_target_sample(store, n, generator)
     is_stale = store.settings.predictions is None or newer_answers(store)
     if is_stale and (progress is not None or from_target):
@@ -131,35 +136,43 @@ def begin_measurement(
     stored = store.settings.predictions
     if stored is None:
         raise InputError(_NO_PREDICTIONS)
-    if earlier is not None:
-        store.end_leases([item.position for item in earlier.items])
-    unopened = store.unopened()
-    if target_sample is None:
-        population = measurable_positions(store)
-        excluded = np.setdiff1d(np.arange(store.n_items), population).tolist()
-        sample = draw_sample(population, n, generator)
-        drawn_from: dict[str, Any] = {"pile": len(population), "elsewhere": excluded}
-    else:
-        sample = target_sample.positions
-        drawn_from = _record_of_target(store, target_sample)
     probs = load_features(store.folder, stored)
-    rows = np.asarray(probs[sample], np.float64)
-    predicted = [
-        class_indices(form, label)
-        for label in decisions(form, rows, decision_rule_of(store, probs))
-    ]
-    report = store.latest_report()
-    record = {
-        "n_labelled": store.n_labelled if report is None else report.n_labels,
-        "answers_wanted": store.settings.answers_wanted,
-        **drawn_from,
-        "decided": dict(zip(map(str, sample.tolist()), predicted, strict=True)),
-        "predictions": asdict(MatrixFile(stored.file, stored.digest, stored.shape)),
-    }
-    items = [(position, None, None) for position in sample.tolist()]
-    return store.record_batch(
-        CERTIFY, store.settings.seed, items, record, queued=queued, replaces=unopened
-    )
+    # An item that is labelled between draw and record would be missing from the sample.
+    with store.transaction():
+        if earlier is not None:
+            store.end_leases([item.position for item in earlier.items])
+        if from_target and target_sample is None:
+            target_sample = draw_target_sample(store, n, generator)
+        if target_sample is None:
+            population = measurable_positions(store)
+            sample = draw_sample(population, n, generator)
+            excluded = np.setdiff1d(np.arange(store.n_items), population).tolist()
+            drawn_from: dict[str, Any] = {"pile": len(population), "elsewhere": excluded}
+        else:
+            sample = target_sample.positions
+            drawn_from = _record_of_target(store, target_sample)
+        positions = sample.tolist()
+        rows = np.asarray(probs[sample], np.float64)
+        labels = decisions(store.form, rows, decision_rule_of(store, probs))
+        predicted = [class_indices(store.form, label) for label in labels]
+        report = store.latest_report()
+        record = {
+            "n_labelled": store.n_labelled if report is None else report.n_labels,
+            "answers_wanted": store.settings.answers_wanted,
+            **drawn_from,
+            "decided": dict(zip(map(str, positions), predicted, strict=True)),
+            "predictions": asdict(MatrixFile(stored.file, stored.digest, stored.shape)),
+        }
+        items = [(position, None, None) for position in positions]
+        return store.record_batch(
+            CERTIFY,
+            seed,
+            items,
+            record,
+            queued=queued,
+            replaces=store.unopened(),
+            takes_assigned=True,
+        )
 
 
 def _check_can_begin(store: Store, earlier: BatchRecord | None, *, again: bool) -> None:
@@ -237,10 +250,10 @@ def estimate_shares(
     With ``from_target``, all items of the target set, by the latest sample if it was drawn there;
     rows that are not items have no predictions, so for them labels are counted alone.
 
-    Prediction-powered (:func:`parbals.learner.evaluation.looks.ppi_limits`): random labels, those
-    of the audit or of the latest sample if it has more, correct the predictions for unlabelled
-    items. Labels that were there before the draw are counted as they are. The intervals are those
-    of Clopper and Pearson, so they also hold for few labels and for a class without any.
+    Random labels, those of the audit or of the latest sample if it has more, tell the share of the
+    class among items with a high and with a low prediction, and predictions how many items these
+    are (:func:`parbals.learner.evaluation.limits.stratified_limits`). Labels that were there before
+    the draw are counted as they are.
     """
     if store.settings.task == NUMBERS:
         raise InputError("The labels are numbers, so there are no classes to count.")
@@ -273,8 +286,8 @@ def estimate_shares(
 class _Population(NamedTuple):
     """Items with what is known of one class.
 
-    Items that were assigned, or labelled by machines, when the sample was drawn are in none of the
-    three groups: nothing is known of them.
+    Items that machines had labelled when the sample was drawn are in none of the three groups:
+    nothing is known of them.
 
     Attributes:
         is_sampled: (N,) has a random label.
@@ -307,7 +320,7 @@ class _Population(NamedTuple):
         n_sampled = int(self.is_sampled.sum())
         if n_sampled < _MIN_LABELS:
             return None
-        mean, low, high = ppi_limits(
+        mean, low, high = stratified_limits(
             self.is_class[self.is_sampled],
             self.probs[self.is_sampled],
             self.probs[self.is_unlabelled],
@@ -373,6 +386,12 @@ def _population(store: Store, label: str, random_labels: "_RandomLabels") -> _Po
     form = store.form
     labels = aggregate_labels(store.votes(by_people=True), form)
     labels |= random_labels.labels
+    # Like an export: a duplicate that was not drawn has the label of the first.
+    labels |= {
+        copy: labels[first]
+        for copy, first in store.settings.copies
+        if first in labels and copy not in labels and copy in random_labels.excluded
+    }
     is_sampled = np.zeros(store.n_items, bool)
     is_sampled[random_labels.positions] = True
     is_known = np.zeros(store.n_items, bool)

@@ -1,7 +1,8 @@
 """Check the arrays of a model file before anything is computed with them.
 
 A file may have been made by anybody. Its arrays have to fit together, so that no prediction fails
-half-way, and a prediction allocates at most a few times what the file itself unpacks to.
+half-way; a prediction allocates at most a few times what the file itself unpacks to, and computes a
+bounded number of operations for an item, because zeros of any number fit into a small file.
 """
 
 import json
@@ -17,6 +18,11 @@ __all__ = ["block_rows", "check_model_arrays"]
 _MAX_BLOCK_ROWS = 4_096
 _BLOCK_NUMBERS = 1 << 25
 """Numbers (float64) that a block of rows may need at once: 256 MiB."""
+_MAX_ITEM_OPERATIONS = 1 << 29
+"""Additions of products for one item, some hundredths of a second; a Gaussian model of a thousand
+classes and 400 features, or 400 draws for as many, needs two thirds of them."""
+_OPERATIONS_PER_EXP = 512
+"""A number that goes through exp takes as long as so many additions of products."""
 _NUMBERS_PER_LATENT = 64
 """Class probabilities are sums over nodes; a class needs some values at each of them."""
 _N_STYLE = 8
@@ -76,6 +82,12 @@ def _check_posterior(n_classes: int, arrays: Mapping[str, np.ndarray]) -> int:
         _check_numbers("roots", arrays["roots"], (n_latents, width, n_columns))
     if width < 1:
         raise ValueError("it has no weights")
+    n_numbers = n_draws * n_classes if "draws" in arrays else n_latents * n_columns
+    n_operations = n_numbers * (width + _OPERATIONS_PER_EXP)
+    if n_operations > _MAX_ITEM_OPERATIONS:
+        raise ValueError(
+            f"an item needs {n_operations:,} operations, more than {_MAX_ITEM_OPERATIONS:,}"
+        )
     return width
 
 

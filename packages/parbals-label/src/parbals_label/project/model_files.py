@@ -297,8 +297,10 @@ class ExportedModel:
         """(n, C) of rows with a constant (n, D' + 1)."""
         arrays = self.arrays
         if "draws" in arrays:
-            shares = softmax(np.einsum("nd,kcd->nkc", design, arrays["draws"]), axis=2)
-            return np.einsum("nkc,k->nc", shares, arrays["weights"])
+            n_draws, n_classes, width = arrays["draws"].shape
+            latents = design @ arrays["draws"].reshape(-1, width).T
+            shares = softmax(latents.reshape(len(design), n_draws, n_classes), axis=2)
+            return np.asarray(arrays["weights"] @ shares)
         mean = design @ arrays["mean"]
         variance = np.stack([np.square(design @ r).sum(axis=1) for r in arrays["roots"]], axis=1)
         if mean.shape[1] > 1:

@@ -1,9 +1,13 @@
 """The error of programs and LLMs, from answers that people have checked.
 
-An answer is checked if people have labelled its item, too; their label is taken as right. The
-interval is exact (Clopper and Pearson): whatever the error is, nine in ten random samples have an
-interval that holds it. Where enough of these items were chosen at random, only they count;
-otherwise whoever shows the error says that they were not.
+An answer is checked if people have labelled its item, too; their label is taken as right. Where
+enough of the latest random sample of its answers are checked, only these count, and the error is
+that of the answers the sample was drawn from (:func:`parbals_label.project.checks.random_checks`).
+Otherwise whoever shows the error says that they were not chosen at random.
+
+The interval is a confidence sequence (:func:`parbals.learner.evaluation.limits.sequence_limits`):
+whatever the error is, in nine of ten projects the interval holds it after every single check, so
+people may look at it as often as they like, and stop when it pleases them.
 
 This is the only error of a program that a project shows. The annotator model
 (:mod:`parbals.learner.annotators`) has an estimate of its own, which weights the program's answers.
@@ -12,16 +16,15 @@ This is the only error of a program that a project shows. The annotator model
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from parbals.learner.evaluation.looks import clopper_pearson_limits
+from parbals.learner.evaluation.limits import sequence_limits
 
 from parbals_label.answer_form import NUMBERS
-from parbals_label.project.checks import drawn_positions
+from parbals_label.project.checks import random_checks
 from parbals_label.project.confidence import split_by_confidence
 from parbals_label.project.consensus import aggregate_labels
-from parbals_label.project.measured import sampled_positions
 from parbals_label.store.store import Store
 
-__all__ = ["CheckedError", "ProgramAnswers", "program_errors", "random_positions"]
+__all__ = ["CheckedError", "ProgramAnswers", "program_errors"]
 
 _MIN_RANDOM = 10
 """Randomly chosen answers from which the others are left out."""
@@ -36,7 +39,7 @@ class CheckedError:
     Attributes:
         n_checked, n_wrong: checked answers, and those that differ from people's label.
         is_random: whether the items were chosen at random.
-        low, high: 90 % interval.
+        low, high: 90 % interval, which holds after every check.
     """
 
     n_checked: int
@@ -56,9 +59,9 @@ class CheckedError:
 
         >>> error = CheckedError.of(40, 2, is_random=True)
         >>> round(error.low, 3), round(error.high, 3)
-        (0.009, 0.149)
+        (0.002, 0.203)
         """
-        low, high = clopper_pearson_limits(n_wrong, n_checked, _DELTA)
+        low, high = sequence_limits(n_wrong, n_checked, _DELTA)
         return cls(n_checked, n_wrong, is_random, low, high)
 
 
@@ -105,18 +108,14 @@ def program_errors(store: Store) -> dict[str, ProgramAnswers]:
         thirds.setdefault((name, third), []).append(position)
     errors = {}
     for name in names:
-        random_items = random_positions(store, name)
+        checks = random_checks(store, name)
+        random_items = frozenset() if checks is None else checks.drawn
         groups = {name: list(labels[name])}
         groups |= {third: rows for (program, third), rows in thirds.items() if program == name}
         for group, positions in groups.items():
             is_wrong = {p: not is_right[p, name] for p in positions if (p, name) in is_right}
             errors[group] = ProgramAnswers(name, len(positions), _error(is_wrong, random_items))
     return errors
-
-
-def random_positions(store: Store, program: str) -> frozenset[int]:
-    """Items that were chosen at random: to check this program, or to measure the model's error."""
-    return sampled_positions(store) | drawn_positions(store, program)
 
 
 def _error(is_wrong: dict[int, bool], random_items: frozenset[int]) -> CheckedError | None:

@@ -12,17 +12,18 @@ error among them. The smallest q is wanted for which (1 - q) θ is at most a lim
   Bauer 1991; for prediction rules Angelopoulos et al. 2021). So no correction for the many steps
   is needed.
 
-Limits are those of Clopper and Pearson, from answers that were drawn at random and checked. Both
-ways have half of the probability 0.05 of a failure, so the better one may be taken: in at least 95
-of 100 projects the labels that are exported have no more errors than the goal. Answers that the
-program has yet to give are assumed to be like those that it gave.
+Limits are confidence sequences (:func:`parbals.learner.evaluation.limits.sequence_limits`) from
+answers that were drawn at random and checked. Both ways have half of the probability 0.05 of a
+failure, so the better one may be taken: in at least 95 of 100 projects the labels that are exported
+have no more errors than the goal, also if people check one answer after the other until the mix
+pleases them. Answers that the program has yet to give are assumed to be like those that it gave.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from parbals.learner.evaluation.looks import clopper_pearson_limits
+from parbals.learner.evaluation.limits import sequence_limits
 from parbals.wording import percent
 
 from parbals_label.store.replies import money
@@ -61,7 +62,7 @@ def relabelling(
     Two of a hundred checked answers are wrong, and a twentieth may be:
 
     >>> round(relabelling([], [(None, i < 2) for i in range(100)], 0.05).share, 3)
-    0.189
+    0.416
     >>> relabelling([], [(None, i < 2) for i in range(100)], 0.10).share
     0.0
 
@@ -72,7 +73,7 @@ def relabelling(
     """
     n_wrong = sum(wrong for _, wrong in checks)
     delta = _DELTA / 2 if len(confidences) else _DELTA
-    high = clopper_pearson_limits(n_wrong, len(checks), delta)[1]
+    high = sequence_limits(n_wrong, len(checks), delta)[1]
     share = max(0.0, 1.0 - limit / high)
     estimated_share = max(0.0, 1.0 - limit * len(checks) / n_wrong) if n_wrong else 0.0
     best = Relabelling(share, None, estimated_share)
@@ -94,7 +95,7 @@ def _by_confidence(
         share_kept = float((confidences > threshold).mean())
         # Answers without a confidence are relabelled.
         wrong = [is_wrong for value, is_wrong in checks if value is not None and value > threshold]
-        high = clopper_pearson_limits(sum(wrong), len(wrong), delta)[1] if wrong else 1.0
+        high = sequence_limits(sum(wrong), len(wrong), delta)[1] if wrong else 1.0
         is_sure = is_sure and share_kept * high <= limit
         if is_sure:
             best = Relabelling(1.0 - share_kept, threshold, 1.0)

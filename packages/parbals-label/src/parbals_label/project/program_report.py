@@ -15,10 +15,10 @@ from parbals_label.project.alternative_test import (
     AlternativeTest,
     alternative_test,
 )
-from parbals_label.project.checks import CHECK_SIZE
+from parbals_label.project.checks import CHECK_SIZE, random_checks
 from parbals_label.project.consensus import aggregate_labels
 from parbals_label.project.program_drift import Drift, program_drift
-from parbals_label.project.program_errors import CheckedError, program_errors, random_positions
+from parbals_label.project.program_errors import CheckedError, program_errors
 from parbals_label.project.program_mix import Mix, cheapest_mix
 from parbals_label.project.program_shares import ProgramShares, program_shares
 from parbals_label.store.replies import Usage, money
@@ -258,7 +258,9 @@ def _mix(
         for (position, name), confidence in store.confidences().items()
         if name == report.annotator
     }
-    checked = random_positions(store, report.annotator) & labels.keys() & people.keys()
+    sample = random_checks(store, report.annotator)
+    assert sample is not None  # the error is random
+    checked = sample.drawn & people.keys()
     return cheapest_mix(
         goal_error=report.goal_error,
         n_items=report.n_items,

@@ -1,9 +1,10 @@
 """The random samples that measured the error of a project's predictions, and what they rest on.
 
 Every sample that was ever drawn is told, with its result, the people whose labels it rests on, when
-they gave them, and how many labels were changed once the sample was complete and its result known.
-Only people's answers count (:mod:`parbals_label.store.counted`); an item that people skipped counts
-as an error.
+they gave them, who skipped items, and how many labels were changed once the sample was complete and
+its result known. :mod:`parbals_label.project.sample_answers` counts the answers. An item that
+nobody answered, or on which people are divided, counts as right in the lower limit of the error and
+as wrong in the upper one.
 """
 
 from collections import Counter
@@ -12,28 +13,29 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from parbals.learner.evaluation.certify import CERTIFY, Certificate, Sample, evaluate_sample
-from parbals.wording import counted, percent
+from parbals.wording import counted, percent_above
 
 from parbals_label.answer_form import AnswerForm
-from parbals_label.project.consensus import aggregate_labels
-from parbals_label.project.first_labels import first_labels, votes_of
-from parbals_label.project.measured import is_complete
-from parbals_label.store.records import Answer, BatchRecord
+from parbals_label.project.sample_answers import (
+    counted_labels,
+    divided_positions,
+    first_labels,
+    read_answers,
+    votes_of,
+)
+from parbals_label.store.records import BatchRecord
 from parbals_label.store.store import Store
 
 __all__ = [
     "LabelSources",
     "RandomSample",
     "class_indices",
-    "counted_labels",
     "earlier_samples_sentence",
     "kept_label_sources",
     "latest_sample",
     "random_samples",
 ]
 
-_NO_CLASS = -1
-"""In place of a class index: a skipped item, which no prediction matches."""
 _MAX_NAMES = 5
 """People whom a sentence names; further ones are counted."""
 
@@ -45,8 +47,11 @@ class LabelSources:
     Attributes:
         by: person → number of items that they labelled, most first.
         first, last: dates of the first and the last of these labels; "" if there are none.
-        n_changed: items whose label was changed after the result was known; a skipped item that
-            got a label is one of them.
+        n_changed: items whose label was changed after the result was known; an item that was
+            skipped, or on which people were divided, and then got a label is one of them.
+        skipped_by: person → number of items without an answer that they skipped.
+        n_skipped: items without an answer that somebody skipped.
+        n_tied: items on which people are divided.
         n_not_counted: items that have only labels that do not count.
         n_from_files: labels that were read from files.
         is_kept: the sample is kept, and its result was known from its first labels on.
@@ -59,6 +64,9 @@ class LabelSources:
     n_not_counted: int = 0
     n_from_files: int = 0
     is_kept: bool = False
+    skipped_by: dict[str, int] = field(default_factory=dict)
+    n_skipped: int = 0
+    n_tied: int = 0
 
     @property
     def sentence(self) -> str:
@@ -70,6 +78,14 @@ class LabelSources:
         if self.n_from_files:
             labels = counted(self.n_from_files, "label was", "labels were")
             sentences.append(f"{labels} read from files.")
+        if self.n_skipped:
+            items = counted(self.n_skipped, "item was", "items were")
+            sentences.append(f"{items} skipped, by {_enumerate(self.skipped_by)}.")
+        if self.n_tied:
+            items = counted(self.n_tied, "item was", "items were")
+            sentences.append(
+                f"{items} answered differently by people, and one more answer decides."
+            )
         if self.n_changed:
             labels = counted(self.n_changed, "label was", "labels were")
             event = "changed after the sample was complete"
@@ -102,7 +118,8 @@ class RandomSample:
     Attributes:
         batch: number of the batch that assigned it.
         n: its items.
-        n_labelled: items with their labels, or skipped.
+        n_labelled: items that people have answered.
+        n_open: items that people may still answer.
         result: the measured error, once all items are labelled.
         number, n_samples: this is sample ``number`` of the ``n_samples`` drawn so far.
         drawn: the date.
@@ -121,6 +138,7 @@ class RandomSample:
     sources: LabelSources = field(default_factory=LabelSources)
     first_result: Certificate | None = None
     target: str | None = None
+    n_open: int = 0
 
     @property
     def sentence(self) -> str:
@@ -131,11 +149,14 @@ class RandomSample:
             return f"{progress}; label all of them. {self.sources.sentence}".strip()
         parts = [str(self.result), f"Sample {self.number} of {self.n_samples}{self._origin}."]
         parts.append(self.sources.sentence)
+        if self.result.n_unknown:
+            items = counted(self.result.n_unknown, "label", "labels")
+            parts.append(f"{items} not known: right in the lower limit, wrong in the upper one.")
         if self.first_result is not None:
             before = self.first_result
             parts.append(
                 f"Before that, {before.n_wrong} of the {before.n} were wrong, and the limit was "
-                f"{percent(before.error.high)}."
+                f"{percent_above(before.error.high)}."
             )
         return " ".join(filter(None, parts))
 
@@ -149,15 +170,16 @@ class RandomSample:
         name = f"sample {self.number}{self._origin} ({self.drawn})"
         if self.result is None:
             return f"{name} was not completed, {self.n_labelled} of {self.n} labelled"
-        result = f"{self.result.n_wrong} of {self.n} wrong, below {percent(self.result.error.high)}"
+        limit = percent_above(self.result.error.high)
+        result = f"{self.result.n_wrong} of {self.n} wrong, at most {limit}"
         changed = f", {self.sources.n_changed} changed afterwards" if self.sources.n_changed else ""
         return f"{name}: {result}{changed}"
 
 
 def random_samples(store: Store) -> list[RandomSample]:
-    """All samples that were ever drawn, oldest first."""
+    """All samples that were ever drawn and not undone, oldest first."""
     records = store.batches(CERTIFY)
-    return [_random_sample(store, records, number) for number in range(1, len(records) + 1)]
+    return [_random_sample(store, records, index) for index in range(len(records))]
 
 
 def latest_sample(store: Store) -> RandomSample | None:
@@ -165,7 +187,7 @@ def latest_sample(store: Store) -> RandomSample | None:
     records = store.batches(CERTIFY)
     if not records:
         return None
-    return _random_sample(store, records, len(records))
+    return _random_sample(store, records, len(records) - 1)
 
 
 def earlier_samples_sentence(samples: Sequence[RandomSample]) -> str:
@@ -175,14 +197,17 @@ def earlier_samples_sentence(samples: Sequence[RandomSample]) -> str:
     return f"Earlier: {'; '.join(sample.short_sentence for sample in samples[:-1])}."
 
 
-def _random_sample(store: Store, records: Sequence[BatchRecord], number: int) -> RandomSample:
-    """Sample ``number`` (from 1) of those that were drawn.
+def _random_sample(store: Store, records: Sequence[BatchRecord], index: int) -> RandomSample:
+    """One of the samples that were drawn.
 
+    Samples that were undone count in its number, because all share one error level.
     A sample that was not complete when the next one was drawn stays so: since then its items may
     have been labelled by people who saw their predictions.
     """
-    record = records[number - 1]
-    is_latest = number == len(records)
+    record = records[index]
+    is_latest = record is records[-1]
+    drawn = store.batch_numbers(CERTIFY)
+    number = drawn.index(record.batch) + 1
     form = store.form
     positions = [item.position for item in record.items]
     predicted = [record.settings["decided"][str(position)] for position in positions]
@@ -194,40 +219,49 @@ def _random_sample(store: Store, records: Sequence[BatchRecord], number: int) ->
         n_labels=record.settings["n_labelled"],
         number=number,
     )
-    skipped = dict.fromkeys(store.passes().keys() & set(positions), _NO_CLASS)
-    n_wanted = record.settings.get("answers_wanted", 1)
-    history = store.counted_history(positions)
-    labels = skipped | _encoded(form, votes_of(history))
-    is_done = is_complete(store, record)
+    answers = read_answers(store, record)
     if not is_latest:
-        next_drawn = records[number].created
-        in_time = [answer for answer in history if answer.created <= next_drawn]
-        labelled_in_time = votes_of(in_time).keys() | skipped.keys()
-        is_done = is_done and labelled_in_time >= set(positions)
-        labels = labels if is_done else {p: labels[p] for p in labelled_in_time & labels.keys()}
-    passes = store.pass_history(positions)
-    at_first = first_labels(form, positions, history, passes, n_wanted)
-    sources = _label_sources(store, positions, history, at_first)
-    result = evaluate_sample(sample, labels) if is_done else None
+        in_time = read_answers(store, record, until=records[index + 1].created)
+        if not in_time.is_complete:
+            answers = in_time
+    result = _result(form, sample, answers.labels) if answers.is_complete else None
+    skipped_by = Counter(name for names in answers.skips.values() for name in names)
+    sources = _label_sources(
+        store,
+        positions,
+        answers.labels,
+        answers.at_first,
+        skipped_by=dict(skipped_by.most_common()),
+        n_skipped=len(answers.skips),
+        n_tied=len(answers.tied),
+    )
     first_result = None
-    if is_done and sources.n_changed:
-        encoded = {
-            position: _NO_CLASS if label is None else class_indices(form, form.plain(label))
-            for position, label in at_first.items()
-        }
-        first_result = evaluate_sample(sample, encoded)
+    if result is not None and sources.n_changed:
+        first_result = _result(form, sample, answers.at_first)
     return RandomSample(
         batch=record.batch,
         n=len(positions),
-        n_labelled=sum(position in labels for position in positions),
+        n_labelled=len(answers.labels) + len(answers.tied),
+        n_open=len(answers.open),
         result=result,
         number=number,
-        n_samples=len(records),
+        n_samples=len(drawn),
         drawn=record.created[:10],
         sources=sources,
         first_result=first_result,
         target=record.settings.get("target"),
     )
+
+
+def _result(
+    form: AnswerForm, sample: Sample, labels: Mapping[int, str | None]
+) -> Certificate | None:
+    """The error that these labels measure; an item without one is not known."""
+    encoded: dict[int, Any] = dict.fromkeys(sample.positions)
+    for position, label in labels.items():
+        if label is not None:
+            encoded[position] = class_indices(form, form.plain(label))
+    return evaluate_sample(sample, encoded)
 
 
 def kept_label_sources(store: Store) -> LabelSources:
@@ -237,22 +271,22 @@ def kept_label_sources(store: Store) -> LabelSources:
     """
     audit = store.settings.audit
     history = store.counted_history(audit)
-    n_wanted = store.settings.answers_wanted
-    at_first = first_labels(store.form, audit, history, [], n_wanted, each=True)
-    return _label_sources(store, audit, history, at_first, is_kept=True)
+    at_first = first_labels(store.form, audit, history, store.settings.answers_wanted)
+    n_tied = len(divided_positions(store, audit))
+    labels = counted_labels(store, audit)
+    return _label_sources(store, audit, labels, at_first, n_tied=n_tied, is_kept=True)
 
 
 def _label_sources(
     store: Store,
     positions: Sequence[int],
-    history: Sequence[Answer],
+    labels: Mapping[int, str],
     at_first: Mapping[int, str | None],
-    *,
-    is_kept: bool = False,
+    **facts: Any,
 ) -> LabelSources:
-    """The same from the answers to these items that count, and their labels when first known."""
+    """Who labelled these items, from their labels now and when they were first known."""
+    history = store.counted_history(positions)
     votes = votes_of(history)
-    labels = aggregate_labels(votes, store.form)
     counts = Counter(name for by_annotator in votes.values() for name in by_annotator)
     dates = sorted(answer.created[:10] for answer in history if answer.label is not None)
     latest = {(answer.position, answer.annotator): answer for answer in history}
@@ -267,21 +301,10 @@ def _label_sources(
         first=dates[0] if dates else "",
         last=dates[-1] if dates else "",
         n_changed=sum(label != labels.get(position) for position, label in at_first.items()),
-        n_not_counted=len(labelled - votes.keys() - store.passes().keys()),
+        n_not_counted=len(labelled - votes.keys()),
         n_from_files=n_from_files,
-        is_kept=is_kept,
+        **facts,
     )
-
-
-def counted_labels(store: Store, positions: Sequence[int]) -> dict[int, str]:
-    """Position → consensus label of the answers that count."""
-    return aggregate_labels(votes_of(store.counted_history(positions)), store.form)
-
-
-def _encoded(form: AnswerForm, votes: Mapping[int, Mapping[str, str]]) -> dict[int, Any]:
-    """Position → class index, or indices, of the consensus label."""
-    labels = aggregate_labels(votes, form)
-    return {position: class_indices(form, form.plain(label)) for position, label in labels.items()}
 
 
 def class_indices(form: AnswerForm, label: Any) -> Any:

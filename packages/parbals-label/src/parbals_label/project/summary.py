@@ -26,10 +26,10 @@ from parbals_label.project.measured import measurable_positions
 from parbals_label.project.predicted import decisions
 from parbals_label.project.program_drift import program_drift
 from parbals_label.project.program_errors import ProgramAnswers, program_errors
+from parbals_label.project.sample_answers import counted_labels
 from parbals_label.project.samples import (
     LabelSources,
     RandomSample,
-    counted_labels,
     kept_label_sources,
     random_samples,
 )

@@ -104,7 +104,8 @@ def _latest_report_lines(overview: Overview) -> list[str]:
     if overview.report is None or overview.stored_report is None:
         command = f", or now by `parbals export {overview.folder} --renew`"
         now = command if overview.labelled else ""
-        return [f"No report yet: it is computed when labels arrive (parbals tell){now}."]
+        lines = certificate_lines(None, overview.samples) if overview.samples else []
+        return [*lines, f"No report yet: it is computed when labels arrive (parbals tell){now}."]
     lines = report_lines(overview.report, overview.goal, overview.labelled, overview.samples)
     lines += measure_line(overview)
     n_learnt = overview.report.n_labelled

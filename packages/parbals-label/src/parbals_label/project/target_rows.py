@@ -134,8 +134,12 @@ def joined_rows(
     n_rows = len(earlier) + len(new)
     weighted = []
     for rows, total in ((earlier, 1.0 - share), (new, share)):
-        factor = n_rows * total / sum(row.weight for row in rows)
-        weighted += [replace(row, weight=factor * row.weight) for row in rows]
+        largest = max(row.weight for row in rows)
+        # The sum of very large weights would overflow.
+        relative_weights = [row.weight / largest for row in rows]
+        factor = n_rows * total / sum(relative_weights)
+        pairs = zip(rows, relative_weights, strict=True)
+        weighted += [replace(row, weight=factor * weight) for row, weight in pairs]
     return weighted
 
 

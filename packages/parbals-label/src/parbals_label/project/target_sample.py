@@ -24,7 +24,7 @@ from parbals_label.store.records import ADDED
 from parbals_label.store.settings import TargetSet
 from parbals_label.store.store import Store
 
-__all__ = ["TargetSample", "draw_target_sample", "n_target_rows_left"]
+__all__ = ["TargetSample", "draw_target_sample", "has_rows_outside", "n_target_rows_left"]
 
 
 class TargetSample(NamedTuple):
@@ -52,6 +52,11 @@ def n_target_rows_left(store: Store) -> int:
     """Number of rows of the target set that a sample can be drawn from."""
     target = _checked_target(store)
     return len(_candidates(store, target, target_items(store)).numbers)
+
+
+def has_rows_outside(store: Store) -> bool:
+    """Whether the target set has rows that are no items of the pool."""
+    return _checked_target(store).where is None
 
 
 def draw_target_sample(store: Store, n: int, generator: np.random.Generator) -> TargetSample:
@@ -91,7 +96,7 @@ def _checked_target(store: Store) -> TargetSet:
 
 
 def _candidates(store: Store, target: TargetSet, rows: list[TargetRow]) -> _Candidates:
-    """Rows without a label that are not assigned to anybody."""
+    """Rows without a label, whether they are assigned to somebody or not."""
     if target.where is not None:
         measurable = set(measurable_positions(store).tolist())
         positions = {
@@ -99,12 +104,12 @@ def _candidates(store: Store, target: TargetSet, rows: list[TargetRow]) -> _Cand
         }
         return _Candidates(list(positions), {n: p or 0 for n, p in positions.items()})
     known = store.known_positions([_item_id(target, row) for row in rows])
-    unavailable = {*store.labelled(), *store.pending(), *store.passes()}
+    labelled = set(store.labelled())
     numbers = []
     positions_of_items = {}
     for number, row in enumerate(rows):
         position = known.get(_item_id(target, row))
-        if position in unavailable:
+        if position in labelled:
             continue
         numbers.append(number)
         if position is not None:

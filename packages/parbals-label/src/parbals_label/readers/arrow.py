@@ -1,24 +1,42 @@
-"""Parquet files, read with pyarrow in batches; class labels of Hugging Face datasets by name."""
+"""Parquet files, read with pyarrow in batches; class labels of Hugging Face datasets by name.
+
+A dictionary stores equal texts once, and every row unpacks its own: the size of a file bounds
+neither the unpacked data nor a batch of rows. Both have bounds of their own.
+"""
 
 import json
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from parbals.errors import InputError
 from parbals.files import need
 
-from parbals_label.readers.source import Row, Source, broken, check_columns, head_of, where
+from parbals_label.readers.source import (
+    Row,
+    Source,
+    broken,
+    check_columns,
+    check_growth,
+    head_of,
+    where,
+)
 
 __all__ = ["open_parquet"]
 
-_BATCH_ROWS = 1_024
+_BATCH_ROWS = (16, 1_024)
+"""Least and most rows of a batch; reading a few of them at a time is slow."""
+_BATCH_BYTES = 1 << 30
+"""Size of a batch of fewer rows, if each has a text as long as all of its column's."""
+_INSTEAD = "save it as CSV"
 
 
 def open_parquet(path: Path) -> Source:
     """Open a Parquet file; one batch of rows is in memory at a time."""
     # Versions that could unpickle a file's contents (CVE-2023-47248) need NumPy 1.
-    pa, parquet = need("pyarrow pyarrow.parquet", "Reading Parquet files", "parbals[parquet]")
+    modules = "pyarrow pyarrow.parquet pyarrow.compute"
+    pa, parquet, _ = need(modules, "Reading Parquet files", "parbals[parquet]")
 
     def open_file() -> Any:
         try:
@@ -26,11 +44,20 @@ def open_parquet(path: Path) -> Source:
         except (pa.ArrowException, OSError, MemoryError) as error:
             raise broken(path.name, error) from None
 
+    packed_size = path.stat().st_size
+
     def batches() -> Iterator[Any]:
+        unpacked_size = 0
         with open_file() as file:
-            yield from file.iter_batches(batch_size=_BATCH_ROWS)
+            for batch in file.iter_batches(batch_size=_batch_rows(file.metadata)):
+                batch.validate(full=True)  # offsets in a file may be invalid
+                unpacked_size += sum(_unpacked_size(pa, column) for column in batch.columns)
+                check_growth(packed_size, unpacked_size, path.name, _INSTEAD)
+                yield batch
 
     with open_file() as file:
+        stored_size = sum(map(sum, _column_sizes(file.metadata)))
+        check_growth(packed_size, stored_size, path.name, _INSTEAD)
         columns = check_columns(list(file.schema_arrow.names), path.name)
         n_rows = file.metadata.num_rows
         class_names = _class_names(file.schema_arrow)
@@ -41,14 +68,47 @@ def open_parquet(path: Path) -> Source:
     return Source(columns, n_rows, rows, "parquet", path.name, head=head_of(rows))
 
 
+def _column_sizes(metadata: Any) -> list[list[int]]:
+    """The unpacked size of each column in each group of rows, equal texts counted once."""
+    groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
+    return [
+        [group.column(index).total_uncompressed_size for index in range(group.num_columns)]
+        for group in groups
+    ]
+
+
+def _batch_rows(metadata: Any) -> int:
+    """Rows of a batch that fits into memory whatever a text's length is."""
+    largest_text = max(chain([1], *_column_sizes(metadata)))
+    least, most = _BATCH_ROWS
+    return min(max(_BATCH_BYTES // largest_text, least), most)
+
+
+def _unpacked_size(pa: Any, column: Any) -> int:
+    """Bytes of a column's values, equal texts counted for every row.
+
+    Numbers count one each, because columns of zeros are common.
+    """
+    kind = column.type
+    texts = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
+    if pa.types.is_dictionary(kind) and kind.value_type in texts:
+        lengths = pa.compute.binary_length(column.dictionary)
+        return int(pa.compute.sum(lengths.take(column.indices)).as_py() or 0)
+    if pa.types.is_struct(kind):
+        return sum(_unpacked_size(pa, field) for field in column.flatten())
+    if pa.types.is_nested(kind) and not pa.types.is_union(kind):
+        return _unpacked_size(pa, column.flatten())
+    is_short = pa.types.is_primitive(kind) or pa.types.is_dictionary(kind)
+    return len(column) if is_short else int(column.nbytes)
+
+
 def _rows(
     pa: Any, batches: Iterator[Any], name: str, class_names: dict[str, list[str]]
 ) -> Iterator[Row]:
-    """Iterate over rows of Arrow batches, fully validated: offsets in a file may be invalid."""
+    """Iterate over rows of Arrow batches."""
     number = 0
     try:
         for batch in batches:
-            batch.validate(full=True)
             for values in batch.to_pylist():
                 number += 1
                 for column, names in class_names.items():

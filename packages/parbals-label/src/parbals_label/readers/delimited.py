@@ -25,7 +25,15 @@ from parbals_label.readers.encoding import (
     open_text,
     replaced,
 )
-from parbals_label.readers.source import HEAD, Row, Source, check_columns, short, where
+from parbals_label.readers.source import (
+    HEAD,
+    Row,
+    Source,
+    check_columns,
+    check_n_columns,
+    short,
+    where,
+)
 
 __all__ = ["Layout", "open_delimited"]
 
@@ -282,6 +290,7 @@ def _header(
 ) -> tuple[list[str], bool, list[str]]:
     """Return the names of the columns, whether the first record names them, and notes."""
     first = list(records[0][1])
+    check_n_columns(len(first), file_name)
     # A program that quotes all cells may have moved the byte order mark into the first name.
     first[0] = first[0].removeprefix("\ufeff")
     numbered_names = [f"column {number}" for number in range(1, len(first) + 1)]
@@ -301,7 +310,7 @@ def _header(
         cell if cell.strip() else numbered_name
         for cell, numbered_name in zip(first, numbered_names, strict=True)
     ]
-    unnamed = [name for name in columns if name not in first]
+    unnamed = [name for cell, name in zip(first, columns, strict=True) if cell != name]
     note = f"A column without a name is called {_first_names(unnamed)}."
     notes = [note] if unnamed else []
     return columns, True, notes

@@ -4,15 +4,16 @@ import codecs
 import csv
 import gzip
 import io
+import os
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, TextIO, TypeVar, cast
+from typing import IO, Any, TextIO, TypeVar
 
 from parbals.errors import InputError
 
-from parbals_label.readers.source import short, where
+from parbals_label.readers.source import check_growth, short, where
 
 __all__ = [
     "GUESS",
@@ -144,8 +145,36 @@ def open_text(path: Path, encoding: str | None, errors: str = "strict") -> Itera
 
 def _open_bytes(path: Path) -> IO[bytes]:
     if path.suffix.lower() == ".gz":
-        return cast(IO[bytes], gzip.open(path))
+        return io.BufferedReader(_BoundedGzip(path))
     return path.open("rb")
+
+
+class _BoundedGzip(io.RawIOBase):
+    """A compressed file that is refused where it unpacks to more than data does."""
+
+    def __init__(self, path: Path) -> None:
+        self._name = path.name
+        self._packed_size = path.stat().st_size
+        self._file = gzip.GzipFile(path)
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        return self._file.seek(offset, whence)
+
+    def readinto(self, buffer: Any, /) -> int:
+        content = self._file.read(len(buffer))
+        check_growth(self._packed_size, self._file.tell(), self._name, "unpack it first")
+        buffer[: len(content)] = content
+        return len(content)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
 
 
 @contextmanager

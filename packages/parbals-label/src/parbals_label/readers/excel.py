@@ -10,12 +10,18 @@ from typing import Any, BinaryIO
 from parbals.errors import InputError
 from parbals.files import need
 
-from parbals_label.readers.source import HEAD, Row, Source, broken, check_columns, head_of, short
+from parbals_label.readers.source import (
+    HEAD,
+    Row,
+    Source,
+    broken,
+    check_columns,
+    check_growth,
+    head_of,
+    short,
+)
 
 __all__ = ["open_excel"]
-
-_MAX_UNPACKED_BYTES = 1 << 31
-"""Unpacked size of a file: a larger one is probably a zip bomb."""
 
 
 def open_excel(path: Path) -> Source:
@@ -84,8 +90,7 @@ def _load_workbook(file: BinaryIO, path: Path) -> Any:
     try:
         with zipfile.ZipFile(file) as parts:
             size = sum(part.file_size for part in parts.infolist())
-        if size > _MAX_UNPACKED_BYTES:
-            raise InputError(f"{path.name} would unpack to {size:,} bytes; save the sheet as CSV.")
+        check_growth(path.stat().st_size, size, path.name, "save the sheet as CSV")
         return excel.load_workbook(file, read_only=True, data_only=True)
     except InputError:
         raise

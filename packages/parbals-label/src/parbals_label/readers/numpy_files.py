@@ -15,7 +15,7 @@ import numpy as np
 from numpy.lib import format as npy
 from parbals.errors import InputError
 
-from parbals_label.readers.source import Row, Source, head_of, short
+from parbals_label.readers.source import Row, Source, check_growth, head_of, short
 
 __all__ = ["DAMAGED_ZIP", "arrays_in", "members_of", "open_npy", "open_npz", "read_member"]
 
@@ -26,10 +26,7 @@ DAMAGED_ZIP = (
 _TEXT_ARRAYS = ("id", "text", "label")
 _MAX_DEFLATE_RATIO = 1_040
 """Deflate compresses at most by about 1,032."""
-_BOMB_RATIO = 100
-"""A larger compression ratio looks like a zip bomb; features reach 10, one-hot columns 50."""
-_BOMB_BYTES = 1 << 28
-"""Smaller arrays are never called a zip bomb."""
+_INSTEAD = "save it as .npy"
 
 
 @dataclass(frozen=True)
@@ -192,7 +189,8 @@ def members_of(archive: zipfile.ZipFile, path: Path) -> dict[str, zipfile.ZipInf
     file_size = path.stat().st_size
     for key, info in members.items():
         _check_member(info, file_size, f"{path.name}, array {key!r}")
-    _check_growth(file_size, sum(info.file_size for info in members.values()), path.name)
+    unpacked_size = sum(info.file_size for info in members.values())
+    check_growth(file_size, unpacked_size, path.name, _INSTEAD)
     return members
 
 
@@ -211,16 +209,7 @@ def _check_member(info: zipfile.ZipInfo, file_size: int, name: str) -> None:
             f"{name} claims {info.file_size:,} bytes, more than the file can hold; it is damaged "
             "or made to harm."
         )
-    _check_growth(info.compress_size, info.file_size, name)
-
-
-def _check_growth(packed_size: int, unpacked_size: int, name: str) -> None:
-    """Refuse data that unpacking would enlarge like a zip bomb."""
-    if unpacked_size > max(_BOMB_BYTES, packed_size * _BOMB_RATIO):
-        raise InputError(
-            f"{name} would grow from {packed_size:,} to {unpacked_size:,} bytes, which looks like "
-            "a zip bomb; if the data is real, save it as .npy."
-        )
+    check_growth(info.compress_size, info.file_size, name, _INSTEAD)
 
 
 def read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> np.ndarray:

@@ -19,6 +19,8 @@ __all__ = [
     "broken",
     "check_column",
     "check_columns",
+    "check_growth",
+    "check_n_columns",
     "head_of",
     "short",
     "where",
@@ -27,6 +29,12 @@ __all__ = [
 MAX_COLUMNS = 20_000
 HEAD = 1_000
 """Number of first rows from which the kinds of columns are inferred."""
+
+
+_BOMB_RATIO = 100
+"""A larger compression ratio looks like a bomb; features reach 10, one-hot columns 50."""
+_BOMB_BYTES = 1 << 28
+"""Less unpacked data is never called a bomb."""
 
 
 class Row(NamedTuple):
@@ -102,10 +110,24 @@ def short(value: Any, limit: int = 60) -> str:
     return text if len(text) <= limit else f"{text[:limit]}…"
 
 
+def check_growth(packed_size: int, unpacked_size: int, name: str, instead: str) -> None:
+    """Refuse data that unpacking enlarges like a bomb; ``instead`` is how to save real data."""
+    if unpacked_size > max(_BOMB_BYTES, packed_size * _BOMB_RATIO):
+        raise InputError(
+            f"{name} would grow from {packed_size:,} to {unpacked_size:,} bytes or more, which "
+            f"looks like a bomb; if the data is real, {instead}."
+        )
+
+
+def check_n_columns(n_columns: int, name: str) -> None:
+    """Refuse more columns than a table of people has."""
+    if n_columns > MAX_COLUMNS:
+        raise InputError(f"{name} has {n_columns:,} columns; at most {MAX_COLUMNS:,} can be read.")
+
+
 def check_columns(columns: list[str], name: str) -> list[str]:
     """Return column names, or refuse blank and repeated ones."""
-    if len(columns) > MAX_COLUMNS:
-        raise InputError(f"{name} has {len(columns)} columns; at most {MAX_COLUMNS} can be read.")
+    check_n_columns(len(columns), name)
     first: dict[str, int] = {}
     for position, column in enumerate(columns, start=1):
         if not column.strip():

@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from parbals.errors import InputError
 
@@ -47,6 +47,7 @@ class Batches:
         expires: float | None = None,
         queued: bool = False,
         replaces: Collection[str] = (),
+        takes_assigned: bool = False,
     ) -> int:
         """Store a batch and lease its items; returns the number of the batch.
 
@@ -64,6 +65,8 @@ class Batches:
                 ranks of the others.
             replaces: strategies whose unopened items in the queue this batch replaces. Those items
                 also leave their batches, which list only items that were assigned.
+            takes_assigned: take items that are assigned already, too. Whoever holds one keeps it;
+                if ``queued``, an item that was handed out otherwise waits on the page as well.
         """
         check_text(strategy, "strategy")
         if annotator is not None:
@@ -87,7 +90,13 @@ class Batches:
             for index, (given_position, score, initial_score) in enumerate(items):
                 position = check_position(given_position, n_items, f"items[{index}]")
                 counted_if = is_counted if position in audit else None
-                reason = _why_unavailable(connection, position, batch, now, counted_if)
+                lease = _lease(connection, position)
+                is_held = lease is not None and lease.is_current(now)
+                reason = _why_labelled(connection, position, counted_if)
+                if lease is not None and lease.batch == batch:
+                    reason = _DUPLICATE
+                elif lease is not None and is_held and not takes_assigned:
+                    reason = f"is already assigned in batch {lease.batch}"
                 # A queued batch loses unavailable items, unless none would be left.
                 if reason and queued and (rank or index + 1 < len(items)):
                     continue
@@ -101,11 +110,10 @@ class Batches:
                     "INSERT INTO batch_items VALUES (?, ?, ?, ?, ?)",
                     (batch, position, rank, _number(score), _number(initial_score)),
                 )
-                connection.execute(
-                    "INSERT OR REPLACE INTO leases (position, batch, annotator, expires, queued) "
-                    "VALUES (?, ?, ?, ?, ?)",
-                    (position, batch, annotator, _number(expires), int(queued)),
-                )
+                row: tuple[Any, ...] = (position, batch, annotator, _number(expires), int(queued))
+                if lease is not None and is_held and (lease.queued or not queued):
+                    row = (position, batch, lease.annotator, lease.expires, lease.queued)
+                connection.execute("INSERT OR REPLACE INTO leases VALUES (?, ?, ?, ?, ?)", row)
                 rank += 1
         return batch
 
@@ -167,6 +175,13 @@ class Batches:
             return self._batches("")
         return self._batches("WHERE strategy = ?", strategy)
 
+    def batch_numbers(self, strategy: str) -> list[int]:
+        """Return the numbers of all batches of a strategy, oldest first, removed ones included."""
+        rows = self._db.rows(
+            "SELECT batch FROM batches WHERE strategy = ? ORDER BY batch", (strategy,)
+        )
+        return [batch for (batch,) in rows]
+
     def latest_batch(self, strategy: str) -> BatchRecord | None:
         """Return the latest batch of a strategy that has items, None if there is none.
 
@@ -216,27 +231,35 @@ def _remove_unopened(connection: sqlite3.Connection, strategies: Collection[str]
             )
 
 
-def _why_unavailable(
-    connection: sqlite3.Connection,
-    position: int,
-    batch: int,
-    now: float,
-    counted_if: CountedAnnotators | None,
+class _StoredLease(NamedTuple):
+    """Who holds an item, in which batch; ``queued`` is 1 for items of the page."""
+
+    batch: int
+    annotator: str | None
+    expires: float | None
+    queued: int
+
+    def is_current(self, now: float) -> bool:
+        """Whether the item is assigned, or waits on the page."""
+        return bool(self.queued) or self.expires is None or self.expires > now
+
+
+def _lease(connection: sqlite3.Connection, position: int) -> _StoredLease | None:
+    """Return the lease of an item, also one that has ended; None if there is none."""
+    row = connection.execute(
+        "SELECT batch, annotator, expires, queued FROM leases WHERE position = ?", (position,)
+    ).fetchone()
+    return None if row is None else _StoredLease(*row)
+
+
+def _why_labelled(
+    connection: sqlite3.Connection, position: int, counted_if: CountedAnnotators | None
 ) -> str | None:
-    """Return why an item cannot be assigned in a batch, None if it can.
+    """Return that an item has a label, None if it has none.
 
     An audit item stays available until it has a label that counts (``counted_if``), whatever
     programs have answered.
     """
-    lease = connection.execute(
-        "SELECT batch, expires, queued FROM leases WHERE position = ?", (position,)
-    ).fetchone()
-    if lease is not None:
-        lease_batch, expires, queued = lease
-        if lease_batch == batch:
-            return _DUPLICATE
-        if queued or expires is None or expires > now:
-            return f"is already assigned in batch {lease_batch}"
     for annotator, label, source in labels_of(connection, position):  # one label is enough
         if counted_if is None or counted_if(annotator, source):
             return f"already has the label {label!r} from {annotator!r}"

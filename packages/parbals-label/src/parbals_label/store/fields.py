@@ -45,12 +45,14 @@ class FieldError(ValueError):
         self.requirement = requirement
 
 
-def at_least(least: int) -> _Reader:
-    """A check that a number is not smaller."""
+def at_least(least: int, most: float = math.inf) -> _Reader:
+    """A check that a number is not smaller, nor larger than ``most``."""
 
     def check(value: int) -> int:
         if value < least:
             raise ValueError(f"be at least {least}")
+        if value > most:
+            raise ValueError(f"be at most {most:,}")
         return value
 
     return check

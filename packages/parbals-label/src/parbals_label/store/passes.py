@@ -8,6 +8,7 @@ from collections.abc import Collection
 from parbals.errors import InputError
 
 from parbals_label.store.answers import LabelConflictError, LatestEntry, Writer
+from parbals_label.store.counted import CountedAnnotators
 from parbals_label.store.current import CURRENT, CURRENT_PASSES, PASS_UNDONE, PASSED, has_label
 from parbals_label.store.queue import current_lease, lease_to
 from parbals_label.store.records import WORK_REMOVED, Lease, Pass
@@ -136,16 +137,34 @@ class Passes(Settings):
             passes.setdefault(position, {})[annotator] = kind
         return passes
 
-    def pass_history(self, positions: Collection[int]) -> list[Pass]:
-        """Return all passes of these items, also those that were undone, in order."""
+    def counted_passes(self, positions: Collection[int]) -> list[Pass]:
+        """Return all passes of these items by people who count in a measurement of the error.
+
+        Also those that were undone, in order.
+        """
         if not positions:
             return []
-        rows = self._db.rows(
-            "SELECT position, annotator, kind, created FROM passes WHERE position IN (SELECT value "
-            "FROM json_each(?)) ORDER BY pass",
-            (to_json([*positions], "positions"),),
+        with self._db.reading() as connection:
+            is_counted = CountedAnnotators.read(connection, self._db.answered(connection))
+            rows = connection.execute(
+                "SELECT position, annotator, kind, created FROM passes WHERE position IN (SELECT "
+                "value FROM json_each(?)) ORDER BY pass",
+                (to_json([*positions], "positions"),),
+            ).fetchall()
+        entries = [Pass(*row) for row in rows]
+        return [entry for entry in entries if is_counted(entry.annotator, "person")]
+
+    def active_between(self, since: str, until: str) -> list[str]:
+        """Return the people who count and labelled or skipped anything between two times."""
+        period = "created BETWEEN :since AND :until"
+        query = (
+            f"SELECT DISTINCT annotator, source FROM answers WHERE {period} UNION SELECT DISTINCT "
+            f"annotator, 'person' FROM passes WHERE {period}"
         )
-        return [Pass(*row) for row in rows]
+        with self._db.reading() as connection:
+            is_counted = CountedAnnotators.read(connection, self._db.answered(connection))
+            rows = connection.execute(query, {"since": since, "until": until}).fetchall()
+        return sorted({name for name, source in rows if is_counted(name, source)})
 
 
 def _current_pass(writer: Writer, position: int) -> LatestEntry:

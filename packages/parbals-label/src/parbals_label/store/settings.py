@@ -99,6 +99,8 @@ def _checked_loss(value: str) -> str:
 _Count = Annotated[int, at_least(0)]
 _AnnotatorError = tuple[str, _Count, float | None, float, float]
 _AnnotatorErrorWithChecks = tuple[str, _Count, float | None, float, float, _Count, tuple[str, ...]]
+_MAX_SAMPLES = 1_000_000
+"""Posterior samples; arrays of so many are made before anything is computed."""
 _AtLeastOne = Annotated[int, at_least(1)]
 _Number = Annotated[float, real_number("be greater than 0", lambda value: value > 0.0)]
 _Share = Annotated[float, real_number("be 0 or more and below 1", lambda value: 0.0 <= value < 1.0)]
@@ -243,7 +245,7 @@ class ProjectSettings:
     task: Literal["classes", "many-labels", "ordinal", "regression"] = "classes"
     strategy: str = DEFAULT_STRATEGY
     seed: _Count = 0
-    n_samples: Annotated[int, at_least(2)] = 400
+    n_samples: Annotated[int, at_least(2, _MAX_SAMPLES)] = 400
     prior_scale: _Number | Literal["auto"] = 1.0
     loss: Annotated[str, _checked_loss] = "log"
     data: str | None = None

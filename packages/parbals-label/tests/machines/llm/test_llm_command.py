@@ -70,7 +70,10 @@ for address in (
     REFUSED[f"the address {address!r}"] = (["--llm", address, "--model", "m"], "not the address")
 REFUSED |= {
     "a price beyond counting": ([*LLM, "--price", f"{'9' * 400},1"], "is no price"),
-    "a budget beyond counting": ([*LLM, "--price", "1,2", "--max-cost", f"{'9' * 400}.0"], "is not in the range"),
+    "a cost beyond counting": (
+        [*LLM, "--price", "1,2", "--max-cost", f"{'9' * 400}.0"],
+        "is not in the range",
+    ),
 }
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from parbals.errors import InputError, ParbalsError
 from parbals.features.frames import learn_encoding
+from parbals.learner.annotators.answers import labels_by_people
 from parbals.learner.annotators.fit import Annotator
 from parbals.learner.archive import read_learner, write_learner
 from parbals.learner.choosing import choose_items
@@ -466,7 +467,7 @@ class ActiveLearner:
         return self.setup.far_targets
 
     def measure(self, n: int = 60, *, keep: bool = False) -> Sample | None:
-        """Begin to measure the error by ``n`` random items that have no label and are not pending.
+        """Begin to measure the error by ``n`` random items that have no label, pending or not.
 
         Without ``keep`` this is :meth:`certify`: the sample measures the current predictions once.
         With ``keep`` its items become the learner's audit, and None is returned: ``ask`` mixes them
@@ -488,7 +489,7 @@ class ActiveLearner:
                 f"A sample of {len(self.audit)} items is kept already; it measures every later "
                 "model."
             )
-        taken = np.flatnonzero(~self.state.is_free())
+        taken = self.state.labelled
         drawn = draw_audit(
             self.pool.n_rows, check_positive_int(n, "n"), self.setup.seed, taken.tolist()
         )
@@ -500,9 +501,14 @@ class ActiveLearner:
     def certify(self, n: int = 100) -> Sample:
         """Draw a random sample of ``n`` items without a label, and mark them as pending.
 
-        Their labels measure the error of the model's current predictions: ``tell`` them, then call
-        :meth:`certified`. All samples that are ever drawn share one failure probability, so it is
-        valid to draw again and to show the best (:mod:`parbals.learner.evaluation.certify`).
+        Their labels measure the error of the model's current predictions for all items without a
+        label, pending ones too: ``tell`` them, then call :meth:`certified`. All samples that are
+        ever drawn share one failure probability, so it is valid to draw again and to show the best
+        (:mod:`parbals.learner.evaluation.certify`).
+
+        The draw follows from ``random_state``, the labels and the pending items. Whoever tries
+        several of these and keeps one has chosen the sample, and the statement does not hold. A
+        project draws with the operating system's randomness instead.
 
         >>> import parbals
         >>> X = np.random.default_rng(0).standard_normal((200, 2))
@@ -522,8 +528,13 @@ class ActiveLearner:
         return sample
 
     def certified(self, sample: Sample) -> Certificate | None:
-        """Return the measured error of a sample's decisions; None until all items have a label."""
-        return evaluate_sample(sample, self.state.labels)
+        """Return the measured error of a sample's decisions; None until people answered all items.
+
+        Only answers of people count: a gold label (told without an annotator), else the most
+        frequent answer, never one of ``machine:`` annotators. Where people are divided the label is
+        not known: the lower limit takes the decision as right, the upper one as wrong.
+        """
+        return evaluate_sample(sample, labels_by_people(self._ledger.answers, sample.positions))
 
     # -- display
 

@@ -24,6 +24,7 @@ from parbals.learner.evaluation.expectation import (
     temperature_scaled,
 )
 from parbals.learner.evaluation.find import estimate_recall
+from parbals.learner.evaluation.fit_check import misfit_sentence
 from parbals.learner.evaluation.metric import decision_threshold
 from parbals.learner.evaluation.report import NEGLIGIBLE_GAIN, Estimate, Report
 from parbals.learner.evaluation.rmse import expected_rmse, measured_rmse, outlier_sentence
@@ -69,6 +70,8 @@ _MIN_SAMPLES = 30
 _PARBALS = "parbals-"
 """How names of the strategies begin that select batches with pseudo-labels."""
 _UNKNOWN = Estimate(np.nan, np.nan, np.nan)
+_LARGEST_LOG_LOSS = 700.0
+"""A log loss that no prediction has: probabilities count as at least 1e-300."""
 
 
 # -- predictions
@@ -156,6 +159,15 @@ class _Expectation(NamedTuple):
     threshold: dict[Any, float] | None = None
     label_errors: dict[Any, Estimate] | None = None
 
+    def without_intervals(self) -> "_Expectation":
+        """The same with intervals that hold every possible value, because no other one is known."""
+        metric = None if self.metric is None else Estimate(self.metric.mean, 0.0, 1.0)
+        return self._replace(
+            error=Estimate(self.error.mean, 0.0, 1.0),
+            log_loss=Estimate(self.log_loss.mean, 0.0, _LARGEST_LOG_LOSS),
+            metric=metric,
+        )
+
 
 class _TargetSamples(NamedTuple):
     """Predictive samples (M, K, C) for the target points, and their weights (K,)."""
@@ -189,6 +201,11 @@ def make_report(state: State, batch_size: int) -> Report:
     class_shift = None
     if pool_state is not None and pool_samples is not None:
         class_shift = _class_shift(state, model, samples, pool_state, pool_samples)
+    misfit = None
+    if model is not None and not is_regression:
+        misfit = _misfit(state, model, samples, expected.error)
+    if misfit is not None or (class_shift is not None and class_shift.is_notable):
+        expected = expected.without_intervals()
     size = min(batch_size, len(state.choosable()))
     gain = None
     if model is not None and setup.find is None and size:
@@ -203,7 +220,7 @@ def make_report(state: State, batch_size: int) -> Report:
         expected_log_loss=expected.log_loss,
         batch_size=size,
         next_gain=gain,
-        warnings=_warnings(state, model, class_shift),
+        warnings=_warnings(state, model, class_shift, misfit),
         measured=measured_rmse(state) if is_regression else measure_error(state),
         recall=estimate_recall(state),
         metric=setup.metric,
@@ -279,10 +296,33 @@ def _without_own_labels(state: State, samples: _TargetSamples) -> _TargetSamples
     return samples._replace(probs=probs)
 
 
-def _warnings(state: State, model: Any, class_shift: ClassShift | None) -> tuple[str, ...]:
+def _misfit(
+    state: State, model: Any, samples: _TargetSamples, expected_error: Estimate
+) -> str | None:
+    """Say that the model does not suit its data; None where random labels would tell anyway."""
+    setup = state.setup
+    if not isinstance(setup.task, Classification) or setup.task.n_models > 1 or len(state.audited):
+        return None
+    training = state.training_labels
+    rows, probs = state.out_of_sample_predictions(model, training)
+    if not len(probs):
+        return None
+    decisions = mean_prediction(samples.probs, samples.weights).argmax(axis=1)
+    return misfit_sentence(
+        calibration_temperature(state, model).value,
+        expected_error,
+        (setup.pool_rows(training.positions[rows]), training.labels[rows], probs.argmax(axis=1)),
+        (state.target_rows(), decisions),
+    )
+
+
+def _warnings(
+    state: State, model: Any, class_shift: ClassShift | None, misfit: str | None
+) -> tuple[str, ...]:
     """Return sentences about the model, the labels and the target set that a user should know."""
     diagnostics = getattr(model, "diagnostics_", None)
     sentences = list(getattr(diagnostics, "problems", ()))
+    sentences += filter(None, [misfit])
     if isinstance(state.setup.task, Regression):
         outliers = outlier_sentence(state)
         if outliers is not None:
@@ -298,7 +338,12 @@ def _warnings(state: State, model: Any, class_shift: ClassShift | None) -> tuple
 
 
 def _expect(state: State, model: Any, samples: _TargetSamples, class_weights: Any) -> _Expectation:
-    """Compute the error and the metric that a model expects of its decisions."""
+    """Compute the error and the metric that a model expects of its decisions.
+
+    The interval of the error also holds that of the items without a label. These are easier than
+    the pool where a strategy has labelled a large share of it, and the temperature, which is that
+    of labelled items, says by how much less clearly: so its ends are the outer ones of both.
+    """
     setup = state.setup
     task = setup.task
     temperature = calibration_temperature(state, model)
@@ -309,6 +354,20 @@ def _expect(state: State, model: Any, samples: _TargetSamples, class_weights: An
     error, log_loss = expected_error_and_log_loss(
         probs, generator, temperature, decisions, n_targets * task.n_models
     )
+    if setup.target is None:
+        is_unlabelled = ~np.isin(state.target_positions(), state.training_labels.positions)
+        is_unlabelled = np.repeat(is_unlabelled, len(probs) // len(is_unlabelled))
+        if is_unlabelled.any():
+            n_unlabelled = (n_targets - len(state.training_labels.positions)) * task.n_models
+            without_label, _ = expected_error_and_log_loss(
+                probs[is_unlabelled],
+                derive_generator(setup.seed, "report"),
+                temperature,
+                decisions[is_unlabelled],
+                n_unlabelled,
+            )
+            low = min(error.low, without_label.low)
+            error = Estimate(error.mean, low, max(error.high, without_label.high))
     threshold = None
     if isinstance(task, Classification):
         threshold = decision_threshold(class_weights, setup.classes)

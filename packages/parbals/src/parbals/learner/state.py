@@ -16,7 +16,7 @@ import numpy as np
 
 from parbals.arrays import drawn_positions
 from parbals.errors import InputError
-from parbals.learner.annotators.answers import Answers, AnswersByItem
+from parbals.learner.annotators.answers import Answers, AnswersByItem, labels_by_people
 from parbals.learner.annotators.fit import AnnotatorFit, fit_annotators
 from parbals.learner.fit_cache import FitCache, LabelPredictions
 from parbals.learner.setup import Setup
@@ -73,23 +73,38 @@ class State:
 
     @cached_property
     def labels(self) -> Mapping[int, Any]:
-        """Position → encoded label; the most probable one where several annotators answered."""
+        """Position → encoded label; the most probable one where several annotators answered.
+
+        Labels of audit items are those of people, where they agree on one.
+        """
         fit = self.annotator_fit
         if fit is None:
-            return self.majority_labels
+            return {**self.majority_labels, **self.audit_labels}
         label_probs = dict(zip(self.labelled.tolist(), fit.label_probs, strict=True))
         consensus = {}
         for position, by_annotator in self.answers.items():
             answered_classes = list(dict.fromkeys(by_annotator.values()))
             most_probable = max(answered_classes, key=label_probs[position].__getitem__)
             consensus[position] = by_annotator.get(None, most_probable)  # a gold label wins
-        return {position: consensus[position] for position in self.majority_labels}
+        labels = {position: consensus[position] for position in self.majority_labels}
+        return labels | self.audit_labels
+
+    @cached_property
+    def audit_labels(self) -> dict[int, Any]:
+        """Position → encoded label that people gave an audit item; ties are left out.
+
+        What measures the error must depend on neither the model nor programs.
+        """
+        labelled = [p for p in self.setup.audit.tolist() if p in self.majority_labels]
+        if not self.answers:
+            return {position: self.majority_labels[position] for position in labelled}
+        by_people = labels_by_people(self.answers, labelled)
+        return {position: label for position, label in by_people.items() if label is not None}
 
     @cached_property
     def audited(self) -> np.ndarray:
-        """Positions of audit items that have a label, in the order in which they are asked for."""
-        labelled = [p for p in self.setup.audit.tolist() if p in self.majority_labels]
-        return np.array(labelled, np.int64)
+        """Positions of audit items with a label of people, in the order they are asked for."""
+        return np.array(list(self.audit_labels), np.int64)
 
     @cached_property
     def training_positions(self) -> np.ndarray:
@@ -337,8 +352,10 @@ class State:
         if gaussian is None:
             rows, probs = self._five_fold_predictions(training)
         else:
-            has_programs = not self.is_answered_by_people(positions).all()
-            rows, probs = gaussian.leave_one_out(all_labels=has_programs)
+            # Labels of people may be few among those of programs: none of them is left to chance.
+            needs_all = not self.is_answered_by_people(positions).all()
+            options = {"all_labels": True} if needs_all else {}
+            rows, probs = gaussian.leave_one_out(**options)
             is_item = rows < len(positions)  # class descriptions are fitted as rows after the items
             rows = rows[is_item]
             probs = probs[is_item]

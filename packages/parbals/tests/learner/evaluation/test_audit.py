@@ -16,8 +16,14 @@ from parbals.learner.evaluation.audit import (
     measure_error,
     n_audit_items_due,
 )
-from parbals.learner.evaluation.looks import latest_look, ppi_limits
-from parbals.learner.evaluation.report import Measurement, class_lines, measured_error_sentence
+from parbals.learner.evaluation.limits import stratified_limits
+from parbals.learner.evaluation.looks import full_look, latest_look
+from parbals.learner.evaluation.report import (
+    EarlierLimit,
+    Measurement,
+    class_lines,
+    measured_error_sentence,
+)
 from parbals.learner.setup import mean_proba
 from parbals.types import Estimate
 from sklearn.ensemble import RandomForestClassifier
@@ -127,7 +133,7 @@ def test_the_measurement_is_what_the_model_of_the_first_labels_gets_wrong():
     expected_pool = 1.0 - np.append(
         model.predict_proba(X[unseen]).max(axis=1), without_own_label.max(axis=1)
     )
-    by_hand = ppi_limits(wrong, expected, expected_pool, look.delta)
+    by_hand = stratified_limits(wrong, expected, expected_pool, look.delta)
     assert (measured.error.mean, measured.error.low, measured.error.high) == pytest.approx(by_hand)
     hits = (decisions == "yes") & (Y[audited] == "yes")
     assert measured.recall["yes"].mean == hits.sum() / (Y[audited] == "yes").sum()
@@ -194,7 +200,7 @@ def test_the_interval_holds_the_error_of_a_model_that_chose_its_labels(n_runs):
 
 def test_the_report_gives_it_in_words_and_in_json():
     report = make_labelled(60).report(1)
-    assert "With 95 % confidence the error is below" in str(report)
+    assert "With 95 % confidence the error is at most" in str(report)
     assert "recall" in str(report)
     values = json.loads(json.dumps(report.to_dict()))
     assert values["certified"] == report.certified == values["measured"]["error"]["high"]
@@ -202,6 +208,23 @@ def test_the_report_gives_it_in_words_and_in_json():
     without_audit = replace(report, measured=None)
     assert "The error is estimated by the model and has not been measured" in str(without_audit)
     assert without_audit.to_dict()["certified"] is None
+
+
+def test_a_later_look_has_the_lower_limit_of_the_full_audit_beside_it():
+    """Later looks have less of the risk: a limit must not seem to get worse without an error."""
+    later = make_labelled(140)
+    measured = measure_error(later.state)
+    at_full = full_look(np.isin(list(later.labels), later.audit), len(later.audit))
+    first = make_learner(audit=later.audit.tolist())
+    order = list(later.labels)[: at_full.n_labels]
+    first.tell(order, Y[order])
+    measured_first = measure_error(first.state)
+    assert measured_first.earlier is None
+    assert measured.n_labels == 2 * at_full.n_labels
+    assert measured.earlier == EarlierLimit(at_full.n_labels, measured_first.error.high)
+    assert measured.earlier.high < measured.error.high
+    assert "The model trained on the first" in measured_error_sentence(measured).split(". ")[-1]
+    assert measure_error(make_labelled(70).state).earlier is None
 
 
 def test_an_audit_without_labels_promises_a_measurement():
@@ -322,3 +345,38 @@ def test_trained_items_count_with_predictions_that_have_not_seen_their_labels():
     np.testing.assert_allclose(np.sort(expected), np.sort(probs.min(axis=1)))
     seen = mean_proba(model, X[training.positions]).min(axis=1)
     assert expected.mean() > 1.2 * seen.mean()
+
+
+class TestWhoseLabelsMeasure:
+    """A kept sample is measured by people: programs and ties give an item no label."""
+
+    def learner(self):
+        X = np.random.default_rng(2).standard_normal((200, 3))
+        y = (X[:, 0] > 0).astype(int)
+        learner = parbals.ActiveLearner(X, [0, 1], audit=20, random_state=0, n_samples=64)
+        others = np.setdiff1d(np.arange(60), learner.audit)
+        learner.tell(others, y[others], annotator="ada")
+        return learner, y
+
+    def test_answers_of_programs_do_not_measure(self):
+        learner, y = self.learner()
+        learner.tell(learner.audit, y[learner.audit], annotator="machine:llm")
+        assert len(learner.state.audited) == learner.report().measured.n == 0
+
+    def test_what_people_say_counts_whatever_programs_say(self):
+        learner, y = self.learner()
+        for name in ("machine:a", "machine:b"):
+            learner.tell(learner.audit, y[learner.audit], annotator=name)
+        learner.tell(learner.audit, 1 - y[learner.audit], annotator="ada")
+        assert (
+            learner.state.encoded_labels(learner.state.audited).tolist()
+            == (1 - y[learner.audit]).tolist()
+        )
+
+    def test_where_people_are_divided_an_item_has_no_label(self):
+        learner, y = self.learner()
+        learner.tell(learner.audit, y[learner.audit], annotator="ada")
+        first = learner.audit[:3]
+        learner.tell(first, 1 - y[first], annotator="bob")
+        assert not set(first.tolist()) & set(learner.state.audited.tolist())
+        assert len(learner.state.audited) == 17

@@ -8,6 +8,7 @@ import pytest
 from dose import full_count
 from parbals.errors import InputError
 from parbals.learner.evaluation.certify import hypergeometric_limits, sample_delta
+from parbals.wording import percent_above
 from scipy.stats import hypergeom
 
 GENERATOR = np.random.default_rng(5)
@@ -69,13 +70,91 @@ def test_a_learner_certifies_what_it_decides_now():
     certificate = active.certified(sample)
     wrong = int((before[sample.positions] != Y[sample.positions]).sum())
     assert (certificate.n, certificate.n_wrong) == (50, wrong)
-    assert "With 95 % confidence the error is below" in str(certificate)
-    assert "among the 270 without a label the model trained on 30 labels got" in str(certificate)
+    limit = percent_above(certificate.error.high)
+    assert f"With 95 % confidence the error is at most {limit}: of 50" in str(certificate)
+    population = "among the 270 that had no label at the draw the model trained on 30 labels got"
+    assert population in str(certificate)
     again = active.certify(50)
     assert again.positions != sample.positions
     assert (sample.number, again.number) == (1, 2)
-    with pytest.raises(InputError, match="A sample of 200 items was requested, but only 170"):
-        active.certify(200)
+    with pytest.raises(InputError, match="A sample of 230 items was requested, but only 220"):
+        active.certify(230)
+
+
+def test_pending_items_are_in_the_population():
+    """A strategy asks for the hard items, so the error without them would look smaller."""
+    active = make_labelled()
+    hard = active.ask(150)
+    sample = active.certify(60)
+    assert sample.n_population == 270
+    assert set(sample.positions) & set(hard)
+    assert set(active.pending) == {*hard, *sample.items}
+
+
+def test_the_limit_itself_is_not_excluded_so_the_words_are_at_most():
+    """Of 100 items 5 are wrong: with 60 labels "below 5 %" is false more often than it may be."""
+    ends = [hypergeometric_limits(k, 60, 100, sample_delta(1))[1] for k in range(6)]
+    probs = hypergeom.pmf(np.arange(6), 100, 5, 60)
+    is_equal = np.isclose(ends, 0.05)
+    is_less = (np.array(ends) < 0.05) & ~is_equal
+    assert probs[is_less].sum() <= sample_delta(1)
+    assert probs[is_less | is_equal].sum() > sample_delta(1)
+
+
+@pytest.mark.parametrize("n_wrong", [0, 1, 7])
+def test_a_printed_limit_is_rounded_up(n_wrong):
+    high = hypergeometric_limits(n_wrong, 60, 1_440, sample_delta(1))[1]
+    printed = float(percent_above(high).removesuffix(" %")) / 100
+    assert high <= printed < high + 0.001
+
+
+class TestWhoseLabelsCount:
+    """Where people are divided nobody else decides, and a program's answer is no truth."""
+
+    @pytest.fixture
+    def sample(self):
+        active = make_labelled()
+        return active, active.certify(20)
+
+    def opposite(self, active, sample):
+        decided = [active.classes[label] for label in sample.decided]
+        return decided, [("no", "yes")[label == "no"] for label in decided]
+
+    def test_programs_alone_measure_nothing(self, sample):
+        active, sample = sample
+        decided, _ = self.opposite(active, sample)
+        active.tell(sample.items, decided, annotator="machine:llm")
+        assert active.certified(sample) is None
+
+    def test_a_program_beside_people_changes_nothing(self, sample):
+        active, sample = sample
+        decided, others = self.opposite(active, sample)
+        active.tell(sample.items, decided, annotator="machine:llm")
+        active.tell(sample.items, decided, annotator="machine:llm2")
+        active.tell(sample.items, others, annotator="ada")
+        assert active.certified(sample).n_wrong == 20
+
+    def test_where_two_people_differ_the_limits_hold_for_either(self, sample):
+        active, sample = sample
+        decided, others = self.opposite(active, sample)
+        active.tell(sample.items, decided, annotator="ada")
+        active.tell(sample.items[:4], others[:4], annotator="bob")
+        certificate = active.certified(sample)
+        assert (certificate.n_wrong, certificate.n_unknown) == (0, 4)
+        limits = [hypergeometric_limits(k, 20, 270, sample_delta(1)) for k in (0, 4)]
+        assert (certificate.error.low, certificate.error.high) == (limits[0][0], limits[1][1])
+        assert "of the 16 known labels of 20 random items" in str(certificate)
+        active.tell(sample.items[:4], decided[:4], annotator="carol")
+        assert active.certified(sample).n_unknown == 0, "a majority"
+
+    def test_a_gold_label_ends_a_tie(self, sample):
+        active, sample = sample
+        decided, others = self.opposite(active, sample)
+        active.tell(sample.items, decided, annotator="ada")
+        active.tell(sample.items, others, annotator="bob")
+        assert "The error is not known: none of 20 random items" in str(active.certified(sample))
+        active.tell(sample.items, others)
+        assert active.certified(sample).n_wrong == 20
 
 
 @pytest.mark.parametrize("n_runs", [30, pytest.param(full_count(500), marks=pytest.mark.slow)])

@@ -13,6 +13,7 @@ from parbals.learner.evaluation.class_shift import (
     label_shift_shares,
 )
 from parbals.learner.evaluation.report import Estimate, Report
+from parbals.wording import percent
 from scipy.optimize import minimize_scalar
 
 CENTRES = np.array([[0.0, 0.0, 0.0], [2.0, 0.0, 0.0], [0.0, 2.0, 0.0]])
@@ -128,6 +129,12 @@ def test_a_learner_finds_other_shares_and_holds_them_in_its_interval(strategy):
 def test_a_report_says_so_and_keeps_it():
     report = make_learner(0, [0.3, 0.2, 0.5]).report(1)
     assert report.class_shift.sentence in report.warnings
+    assert (report.expected_error.low, report.expected_error.high) == (0.0, 1.0)
+    first_lines = str(report).split(report.class_shift.sentence)[0]
+    assert f"{percent(report.expected_error.mean)} (no interval)" in first_lines
+    assert f"expected log loss: {report.expected_log_loss.mean:.3g};" in first_lines
+    equal = make_learner(0, [0.6, 0.3, 0.1]).report(1)
+    assert 0.0 < equal.expected_error.high < 1.0
     assert "2 is " in report.class_shift.sentence
     stored = Report.from_dict(report.to_dict())
     assert stored.class_shift.target == report.class_shift.target

@@ -172,7 +172,9 @@ class TestRegression:
         measured = active.report().measured
         assert measured.loss == "rmse"
         assert measured.error.low < 0.6 < measured.error.high
-        assert "the RMSE is below" in str(active.report())
+        report = str(active.report())
+        assert "if its errors are normal, otherwise about" in report
+        assert f"half of its errors on such items are at most {measured.median_error:.3g}" in report
 
     @pytest.mark.parametrize("label", [np.nan, np.inf, "3", None, True, 1e200, 10**400, [1.0]])
     def test_labels_that_are_no_finite_numbers_are_refused(self, label):

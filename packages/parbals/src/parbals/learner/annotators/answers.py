@@ -1,13 +1,14 @@
 """All answers to the labelled items, in columns, and how likely they are given each class."""
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from parbals.wording import PROGRAM_PREFIX
 
-__all__ = ["Answers", "AnswersByItem"]
+__all__ = ["Answers", "AnswersByItem", "labels_by_people"]
 
 AnswersByItem = Mapping[int, Mapping[str | None, int]]
 """Position → {annotator: class number}; the key None is a gold label."""
@@ -124,3 +125,35 @@ class Answers(NamedTuple):
         index = (self.annotator[counted], self.label[counted])
         np.add.at(by_answer, index, label_probs[self.row[counted]])
         return counts
+
+
+def labels_by_people(
+    answers: Mapping[int, Mapping[str | None, Any]], positions: Iterable[int]
+) -> dict[int, Any]:
+    """Position → the label that people gave it; None where they are divided.
+
+    A gold label (annotator None) wins, then the most frequent one; the model does not decide.
+    Answers of programs are not counted, and items without others are left out.
+
+    >>> answers = {0: {"ada": 1, "bob": 0}, 1: {"machine:llm": 1}, 2: {"ada": 0, "machine:llm": 1}}
+    >>> labels_by_people(answers, range(3))
+    {0: None, 2: 0}
+
+    Args:
+        answers: position → {annotator: encoded label}.
+        positions: of the sample.
+    """
+    labels = {}
+    for position in positions:
+        by_people = {
+            name: label
+            for name, label in answers.get(position, {}).items()
+            if name is None or not name.startswith(PROGRAM_PREFIX)
+        }
+        if None in by_people:
+            labels[position] = by_people[None]
+        elif by_people:
+            (label, n_first), *others = Counter(by_people.values()).most_common(2)
+            is_tied = any(n_other == n_first for _, n_other in others)
+            labels[position] = None if is_tied else label
+    return labels

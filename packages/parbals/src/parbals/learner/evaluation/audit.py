@@ -1,7 +1,7 @@
 """A measurement that is kept open: a random hold-out set, the *audit*, measures every later model.
 
-The audit is drawn uniformly from the items that have no label and are not pending: at the
-beginning, from the whole pool. Its labels train no model, and its items are neither candidates nor
+The audit is drawn uniformly from the items that have no label, pending or not: at the beginning,
+from the whole pool. Its labels train no model, and its items are neither candidates nor
 targets, so no later model depends on them. The model's losses on the audit are therefore
 distributed like those on any other random item that was without a label at the draw and that the
 model has not seen, whatever strategy chooses the training labels. For an audit from the beginning
@@ -11,7 +11,7 @@ a strategy has labelled hard ones before.
 The interval assumes that whether an audit item is labelled yet does not depend on its content.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,8 +19,9 @@ import numpy as np
 
 from parbals.arrays import drawn_positions
 from parbals.errors import InputError
-from parbals.learner.evaluation.looks import Look, clopper_pearson_limits, latest_look, ppi_limits
-from parbals.learner.evaluation.report import Measurement
+from parbals.learner.evaluation.limits import clopper_pearson_limits, stratified_limits
+from parbals.learner.evaluation.looks import Look, full_look, latest_look
+from parbals.learner.evaluation.report import EarlierLimit, Measurement
 from parbals.randomness import derive_generator
 from parbals.types import Batch, Estimate
 from parbals.validate import check_positive_int
@@ -181,9 +182,15 @@ class CurrentLook(NamedTuple):
 
 def current_look(state: "State") -> CurrentLook:
     """Find the latest look of a state."""
+    return _look_of(state, latest_look)
+
+
+def _look_of(state: "State", find: Callable[[np.ndarray, int], Look | None]) -> CurrentLook:
+    """Find a look of a state, and the labels that it uses."""
     order = np.array(list(state.labels), np.int64)
+    order = order[~np.isin(order, state.setup.audit) | np.isin(order, state.audited)]
     is_audit = np.isin(order, state.setup.audit)
-    look = latest_look(is_audit, len(state.setup.audit))
+    look = find(is_audit, len(state.setup.audit))
     if look is None:
         return CurrentLook(None, order[:0], order[:0])
     order = order[: look.n_labels]
@@ -247,12 +254,9 @@ def measure_error(state: "State") -> Measurement | None:
             loss=task.audit_loss,
         )
     labels = state.encoded_labels(audited)
-    probs = setup.predictions(model, audited)
-    decisions = setup.decide(model, probs)
+    decisions = setup.decide(model, setup.predictions(model, audited))
     losses = task.losses(decisions, labels)
-    expected = task.expected_losses(probs, decisions)
-    expected_pool = _expected_losses_of_pool(state, model, training_positions)
-    error, low, high = ppi_limits(losses, expected, expected_pool, look.delta)
+    error = _error_at(state, look, training_positions, audited)
 
     def share_correct(number: int, labels_or_decisions: np.ndarray) -> Estimate | None:
         """Estimate the recall of a class, given the labels; its precision, given the decisions."""
@@ -265,7 +269,7 @@ def measure_error(state: "State") -> Measurement | None:
 
     classes = list(enumerate(setup.classes))
     return Measurement(
-        error=Estimate(error, low, high),
+        error=error,
         n=len(labels),
         n_wrong=int((losses > 0).sum()),
         n_audit=n_audit,
@@ -273,4 +277,30 @@ def measure_error(state: "State") -> Measurement | None:
         recall={label: share_correct(number, labels) for number, label in classes},
         precision={label: share_correct(number, decisions) for number, label in classes},
         loss=task.audit_loss,
+        earlier=_earlier_limit(state, look, error.high),
     )
+
+
+def _error_at(
+    state: "State", look: Look, training_positions: np.ndarray, audited: np.ndarray
+) -> Estimate:
+    """The error of the model at a look, with its limits."""
+    setup = state.setup
+    model = state.model_of(training_positions)
+    probs = setup.predictions(model, audited)
+    decisions = setup.decide(model, probs)
+    losses = setup.task.losses(decisions, state.encoded_labels(audited))
+    expected = setup.task.expected_losses(probs, decisions)
+    expected_pool = _expected_losses_of_pool(state, model, training_positions)
+    return Estimate(*stratified_limits(losses, expected, expected_pool, look.delta))
+
+
+def _earlier_limit(state: "State", look: Look, high: float) -> EarlierLimit | None:
+    """The limit at the full audit; None where the look is not a later one with a higher limit."""
+    earlier, training_positions, audited = _look_of(state, full_look)
+    if earlier is None or earlier.n_labels >= look.n_labels:
+        return None
+    if state.model_of(training_positions) is None:
+        return None
+    error = _error_at(state, earlier, training_positions, audited)
+    return EarlierLimit(earlier.n_labels, error.high) if error.high < high else None

@@ -1,15 +1,20 @@
 """One measurement: limits of the error of the model's current decisions, from a random sample.
 
 It can begin at any time, and is evaluated once; :mod:`parbals.learner.evaluation.audit` measures
-every later model as well. There are R items that are neither labelled nor pending. The model's
-decisions for all of them are fixed, n of the items are drawn at random, and people label these. If
+every later model as well. There are R items without a label, assigned to somebody or not: an active
+learner assigns the hard ones, and without them the error would look smaller. The model's decisions
+for all of them are fixed, n of the items are drawn at random, and people label these. If
 M of the R decisions are wrong, the number K of wrong ones in the sample has a hypergeometric
 distribution. Where k are observed, M lies between
 
     L = min {M : P(K ≥ k | M) > δ}    and    U = max {M : P(K ≤ k | M) > δ},
 
 and each limit fails with a probability of at most δ: exactly, whatever the model is and however the
-other labels were chosen. The statement is about these R decisions; only the draw is random.
+other labels were chosen. The statement is about these R decisions; only the draw is random. U
+itself is possible, so the error is *at most* U / R.
+
+*Items whose label is not known*, because nobody answered them or people were divided, count as
+right in L and as wrong in U, so both limits hold whatever their labels are.
 
 *Several samples.* Somebody who draws samples until one of them pleases would be wrong more often.
 All samples of a learner or project therefore share δ = 5 %: the first has three quarters of it, and
@@ -31,7 +36,7 @@ from parbals.learner.evaluation.looks import DELTA
 from parbals.learner.evaluation.report import with_interval
 from parbals.randomness import derive_generator
 from parbals.types import Estimate
-from parbals.wording import percent
+from parbals.wording import percent_above
 
 if TYPE_CHECKING:  # so that a sample can be drawn without loading the models
     from parbals.learner.state import State
@@ -55,7 +60,7 @@ _FIRST_SHARE = 0.75
 
 @dataclass(frozen=True)
 class Sample:
-    """A random sample of free items, with the decisions made before they were labelled.
+    """A random sample of items without a label, with the decisions made before they were labelled.
 
     Attributes:
         items: (n,) the items as the learner names them.
@@ -76,16 +81,17 @@ class Sample:
 
 @dataclass(frozen=True)
 class Certificate:
-    """The error of a model's decisions for all free items, measured by a sample of them.
+    """The error of a model's decisions for all items without a label, measured by a sample.
 
     Attributes:
         n: size of the sample.
-        n_wrong: number of wrong decisions in the sample.
+        n_wrong: number of decisions in the sample that are known to be wrong.
         n_population: R, the number of items that the sample was drawn from.
         n_labels: number of labels that the model was trained with.
         error: share of wrong decisions among the R items, with a 90 % interval that holds together
-            with those of all other samples.
+            with those of all other samples. Its mean is the share among known labels.
         number: of the sample.
+        n_unknown: items of the sample whose label is not known.
     """
 
     n: int
@@ -94,12 +100,23 @@ class Certificate:
     n_labels: int
     error: Estimate
     number: int = 1
+    n_unknown: int = 0
 
     def __str__(self) -> str:
+        n_known = self.n - self.n_unknown
+        drawn = f"{self.n} random items among the {self.n_population:,}"
+        if not n_known:
+            return (
+                f"The error is not known: none of {drawn} that had no label at the draw has a "
+                "label that people agree on."
+            )
+        counted = f": of {drawn}"
+        if self.n_unknown:
+            counted = f": of the {n_known} known labels of {drawn}"
         return (
-            f"With 95 % confidence the error is below {percent(self.error.high)}: of {self.n} "
-            f"random items among the {self.n_population:,} without a label the model trained on "
-            f"{self.n_labels:,} labels got {self.n_wrong} wrong, {with_interval(self.error)}."
+            f"With 95 % confidence the error is at most {percent_above(self.error.high)}{counted} "
+            f"that had no label at the draw the model trained on {self.n_labels:,} labels got "
+            f"{self.n_wrong} wrong, {with_interval(self.error)}."
         )
 
 
@@ -107,8 +124,8 @@ def draw_sample(population: np.ndarray, n: int, generator: "np.random.Generator"
     """Draw ``n`` of a population's positions, in random order."""
     if n > len(population):
         raise InputError(
-            f"A sample of {n} items was requested, but only {len(population)} items are neither "
-            "labelled nor pending; request fewer."
+            f"A sample of {n} items was requested, but only {len(population)} items have no label; "
+            "request fewer."
         )
     return generator.choice(population, n, replace=False)
 
@@ -116,7 +133,7 @@ def draw_sample(population: np.ndarray, n: int, generator: "np.random.Generator"
 def draw_certificate_sample(
     state: "State", n: int, name_of: Callable[[int], Any], number: int = 1
 ) -> Sample:
-    """Draw ``n`` of a learner's free items, and fix the model's decisions for them.
+    """Draw ``n`` of a learner's items without a label, and fix the model's decisions for them.
 
     Args:
         n: size of the sample.
@@ -129,7 +146,7 @@ def draw_certificate_sample(
             "A sample counts wrong decisions, and a number is never exactly right; keep a sample: "
             "measure(60, keep=True)."
         )
-    population = np.flatnonzero(state.is_free())
+    population = np.setdiff1d(np.arange(setup.pool.n_rows), state.labelled)
     key = state.key(with_pending=True).hex()
     generator = derive_generator(setup.seed, CERTIFY, len(state.pending), key)
     drawn = draw_sample(population, n, generator)
@@ -146,26 +163,34 @@ def draw_certificate_sample(
     )
 
 
-def evaluate_sample(sample: Sample, labels: Mapping[int, int]) -> Certificate | None:
-    """Compare a sample's decisions with its labels; None until every item has a label.
+def evaluate_sample(sample: Sample, labels: Mapping[int, Any]) -> Certificate | None:
+    """Compare a sample's decisions with its labels; None until every item was answered.
 
     Args:
-        labels: position → encoded label.
+        labels: position → encoded label, or None where it is not known.
     """
     if any(position not in labels for position in sample.positions):
         return None
     decisions = zip(sample.positions, sample.decided, strict=True)
-    n_wrong = sum(labels[position] != decision for position, decision in decisions)
+    is_wrong = [
+        labels[position] != decision
+        for position, decision in decisions
+        if labels[position] is not None
+    ]
+    n_wrong = sum(is_wrong)
     n = len(sample.positions)
+    n_unknown = n - len(is_wrong)
     delta = sample_delta(sample.number)
-    low, high = hypergeometric_limits(n_wrong, n, sample.n_population, delta)
+    low, _ = hypergeometric_limits(n_wrong, n, sample.n_population, delta)
+    _, high = hypergeometric_limits(n_wrong + n_unknown, n, sample.n_population, delta)
     return Certificate(
         n=n,
         n_wrong=n_wrong,
         n_population=sample.n_population,
         n_labels=sample.n_labels,
-        error=Estimate(n_wrong / n, low, high),
+        error=Estimate(n_wrong / max(len(is_wrong), 1), low, high),
         number=sample.number,
+        n_unknown=n_unknown,
     )
 
 

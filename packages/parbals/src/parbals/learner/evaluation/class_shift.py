@@ -21,6 +21,8 @@ under label shift (studies/error_estimates/class_shares/README.md).
 
 The expected error is not corrected by these shares. That of q_c π_c/m_c, normalised, was nearer to
 the real error where few labels met a strong label shift, but farther from it under covariate shift.
+Under label shift an interval of the expected error holds hardly any real error, so where the shares
+differ there is none.
 """
 
 from collections.abc import Sequence
@@ -51,8 +53,8 @@ class ClassShift:
     >>> shares = ClassShift("spam", 0.13, Estimate(0.4, 0.3, 0.5), p_value=1e-6)
     >>> print(shares.sentence)
     Classes have other shares in the target set: spam is 30 % to 50 % of it by the model's \
-predictions, and 13 % of the pool. The expected error does not allow for that; a random sample of \
-the target set would measure it.
+predictions, and 13 % of the pool. The expected error does not allow for that, so \
+it has no interval; a random sample of the target set would measure it.
 
     Attributes:
         label: the class.
@@ -78,7 +80,8 @@ the target set would measure it.
         return (
             f"Classes have other shares in the target set: {self.label} is {interval} of it by the "
             f"model's predictions, and {percent(self.pool)} of the pool. The expected error does "
-            "not allow for that; a random sample of the target set would measure it."
+            "not allow for that, so it has no interval; a random sample of the target set would "
+            "measure it."
         )
 
 

@@ -30,7 +30,7 @@ import numpy as np
 
 from parbals.arrays import block_rows
 from parbals.learner.evaluation.audit import current_look
-from parbals.learner.evaluation.looks import clopper_pearson_limits
+from parbals.learner.evaluation.limits import clopper_pearson_limits
 from parbals.learner.evaluation.report import Recall
 from parbals.learner.setup import mean_proba
 from parbals.learner.state import State

@@ -8,16 +8,11 @@ quarter, and so on, but not at fewer than 20 audit labels. Later looks are whene
 all labels, not only of the audit's, has doubled since the audit was full. At each look a model is
 trained on the labels so far, except those of the audit, and evaluated on the audit labels so far.
 
-*One look.* Given the model, whether it is wrong on audit item i, ℓ_i (0 or 1), is an independent
-draw with the same probability p for every item: the error. The Clopper–Pearson limits of p, given
-Σ ℓ_i, each fail with a probability of at most δ, exactly. The model
-also predicts its probability of being wrong, f_i, and the mean f̄ over the pool is known without
-labels; items that trained the model count with predictions without their own labels. So
-ℓ_i - λ (f_i - f̄) has mean p as well, with less variance (PPI++,
-:mod:`parbals.learner.evaluation.ppi`). The estimate is as precise as n' ≥ n plain draws, and the
-limits are those of Clopper and Pearson for n' draws with error p̂ (Korn and Graubard's method for
-surveys). They are exact where λ = 0, for example where no ℓ_i is 1, and otherwise asymptotic:
-P(p > U) ≤ δ + O(1/√n).
+*One look.* Given the model, its errors on the audit items are independent draws with one mean p.
+The model also predicts its probability of being wrong, for all items of the pool; the limits of p
+are those of two strata by this prediction (:mod:`parbals.learner.evaluation.limits`). Each fails
+with a probability of at most δ: exactly where all labels are in one stratum, and otherwise as
+closely as a combination of two exact limits does.
 
 *All looks.* Look k has the risk δ_k = δ w_k with Σ_k w_k = 1 (alpha spending). By the union bound,
 whatever the models are,
@@ -26,7 +21,9 @@ whatever the models are,
 
 so each limit also holds if somebody stops at a look because of its result, such as a small U. With
 δ = 5 % the interval has a confidence of 90 %, and its upper limit alone of 95 %. The look at the
-full audit gets most of the risk.
+full audit gets most of the risk, so the limit of a later look may be higher although no more errors
+were made. The statement then has the limit at the full audit beside it, with the number of labels
+that its model was trained on: as all limits hold together, so do these two.
 """
 
 import math
@@ -34,16 +31,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from parbals.learner.evaluation.ppi import ppi_mean
-
-__all__ = [
-    "DELTA",
-    "Look",
-    "clopper_pearson_limits",
-    "labels_at_next_look",
-    "latest_look",
-    "ppi_limits",
-]
+__all__ = ["DELTA", "Look", "full_look", "labels_at_next_look", "latest_look"]
 
 DELTA = 0.05
 """δ: at most this is the probability that an upper limit fails at some look; a lower likewise."""
@@ -87,22 +75,40 @@ def latest_look(is_audit: np.ndarray, size: int) -> Look | None:
     if not n_audit_labels:
         return None
 
-    def n_labels_at(count: int) -> int:
-        """Return how many labels there were when the audit label number ``count`` arrived."""
-        return int(np.searchsorted(np.cumsum(is_audit), count)) + 1
-
-    full = math.ceil(_FULL_SHARE * size)
-    if n_audit_labels >= full:
-        n_labels_when_full = n_labels_at(full)
-        doublings = int(math.log2(len(is_audit) // n_labels_when_full))
-        weight = _WEIGHT_FULL if doublings == 0 else _WEIGHT_AFTER * 0.5**doublings
-        return Look(n_labels_when_full * 2**doublings, DELTA * weight)
+    full = full_look(is_audit, size)
+    if full is not None:
+        doublings = int(math.log2(len(is_audit) // full.n_labels))
+        if doublings == 0:
+            return full
+        return Look(full.n_labels * 2**doublings, DELTA * _WEIGHT_AFTER * 0.5**doublings)
     halvings = 1
     while (count := math.ceil(size / 2**halvings)) >= _MIN_AUDIT_LABELS:
         if n_audit_labels >= count:
-            return Look(n_labels_at(count), DELTA * _WEIGHT_BEFORE * 0.5**halvings)
+            n_labels = _n_labels_at(is_audit, count)
+            return Look(n_labels, DELTA * _WEIGHT_BEFORE * 0.5**halvings)
         halvings += 1
     return None
+
+
+def full_look(is_audit: np.ndarray, size: int) -> Look | None:
+    """Find the look at the full audit, which has most of the risk; None before it.
+
+    >>> full_look(np.ones(100, bool), 40).n_labels
+    38
+
+    Args:
+        is_audit: (n,) whether each label, in the order they arrived, is an audit label.
+        size: number of items in the audit.
+    """
+    full = math.ceil(_FULL_SHARE * size)
+    if not 0 < full <= is_audit.sum():
+        return None
+    return Look(_n_labels_at(is_audit, full), DELTA * _WEIGHT_FULL)
+
+
+def _n_labels_at(is_audit: np.ndarray, count: int) -> int:
+    """Return how many labels there were when the audit label number ``count`` arrived."""
+    return int(np.searchsorted(np.cumsum(is_audit), count)) + 1
 
 
 def labels_at_next_look(n_audit_labels: int, size: int) -> int | None:
@@ -121,43 +127,3 @@ def labels_at_next_look(n_audit_labels: int, size: int) -> int | None:
         counts.append(count)
         halvings += 1
     return min((count for count in counts if count > n_audit_labels), default=None)
-
-
-def clopper_pearson_limits(n_wrong: float, n: float, delta: float) -> tuple[float, float]:
-    """Compute Clopper–Pearson limits of a share, given ``n_wrong`` of ``n`` draws.
-
-    The upper limit solves P(Binomial(n, p) ≤ n_wrong) = δ, the lower P(Binomial(n, p) ≥ n_wrong) =
-    δ. The incomplete beta function extends both to counts that are not integers.
-
-    >>> low, high = clopper_pearson_limits(0, 100, 0.05)
-    >>> low, round(high, 3)
-    (0.0, 0.03)
-    """
-    from scipy.special import betaincinv
-
-    low = 0.0 if n_wrong == 0 else float(betaincinv(n_wrong, n - n_wrong + 1, delta))
-    high = 1.0 if n_wrong == n else float(betaincinv(n_wrong + 1, n - n_wrong, 1.0 - delta))
-    return low, high
-
-
-def ppi_limits(
-    wrong: np.ndarray, expected: np.ndarray, expected_pool: np.ndarray, delta: float
-) -> tuple[float, float, float]:
-    """Estimate the error by PPI++, with limits that each fail with probability ``delta``.
-
-    Args:
-        wrong: (n,) errors, 0 or 1.
-        expected: (n,) the model's own probability of each error.
-        expected_pool: (N,) the model's probability of an error for random items of the pool.
-    """
-    n = len(wrong)
-    error, deviation, _ = ppi_mean(wrong, expected, expected_pool)
-    plain_error = float(wrong.mean())
-    plain_variance = plain_error * (1.0 - plain_error) / n
-    if plain_variance == 0.0 or not 0.0 < error < 1.0:
-        return plain_error, *clopper_pearson_limits(plain_error * n, n, delta)
-    # Two degrees of freedom less, because λ is fitted to the same draws. The estimate then counts
-    # for as many plain draws as its variance is smaller, and never for fewer than n.
-    variance_ratio = deviation**2 / plain_variance * n / max(n - 2, 1)
-    n_effective = n / min(1.0, variance_ratio)
-    return error, *clopper_pearson_limits(error * n_effective, n_effective, delta)

@@ -17,10 +17,11 @@ from parbals.errors import InputError
 from parbals.learner.evaluation.class_shift import ClassShift
 from parbals.learner.evaluation.shift import Shift
 from parbals.types import Estimate
-from parbals.wording import percent
+from parbals.wording import percent, percent_above, percent_below
 
 __all__ = [
     "NEGLIGIBLE_GAIN",
+    "EarlierLimit",
     "Estimate",
     "Measurement",
     "Recall",
@@ -46,6 +47,19 @@ _MAX_FLOAT = 1e300
 
 
 @dataclass(frozen=True)
+class EarlierLimit:
+    """The upper limit of the error of an earlier model.
+
+    Attributes:
+        n_labels: number of labels at that look, audit labels included.
+        high: the limit.
+    """
+
+    n_labels: int
+    high: float
+
+
+@dataclass(frozen=True)
 class Measurement:
     """The audit's result at the latest look (:mod:`parbals.learner.evaluation.looks`).
 
@@ -58,7 +72,11 @@ class Measurement:
         recall, precision: of each class, over the audit items with this label or this decision;
             None where there are fewer than five. Each interval alone is a 90 % one.
         loss: what ``error`` measures: "error", the share of wrong decisions; "hamming", the share
-            of wrong labels in multi-label tasks; "rmse" in regression.
+            of wrong labels in multi-label tasks; "rmse" in regression, whose limits hold if the
+            errors are normal, and otherwise about.
+        earlier: the limit at the full audit, where it is lower than that of the later look.
+        median_error: in regression an upper limit of the median absolute error; it holds for any
+            distribution of the errors. None if there are too few audit labels.
     """
 
     error: Estimate | None
@@ -69,6 +87,8 @@ class Measurement:
     recall: dict[Any, Estimate | None]
     precision: dict[Any, Estimate | None]
     loss: str = "error"
+    earlier: EarlierLimit | None = None
+    median_error: float | None = None
 
 
 @dataclass(frozen=True)
@@ -146,7 +166,8 @@ class Report:
             where all expected values are about the pool.
         shift: how different the target set is from the pool; None without a target set.
         class_shift: how different the shares of the classes are; None without a target set, with
-            few rows of it, and where items have numbers or several labels.
+            few rows of it, and where items have numbers or several labels. Where they differ, the
+            intervals of expected values on the target set hold every possible value.
     """
 
     n_items: int
@@ -190,7 +211,7 @@ class Report:
 
     @property
     def certified(self) -> float | None:
-        """Upper bound of the error with 95 % confidence, valid at every look."""
+        """Upper bound of the error with 95 % confidence at all looks; of an RMSE, about."""
         return None if self.measured_error is None else self.measured_error.high
 
     def to_dict(self) -> dict[str, Any]:
@@ -224,7 +245,10 @@ class Report:
             lines.append(error_line(self))
         if self.expected_error.known:
             lines.append(error_line(self))
-            lines.append(f"expected log loss: {self.expected_log_loss}{_gain_words(self)}")
+            log_loss: Estimate | str = self.expected_log_loss
+            if _has_no_interval(self):
+                log_loss = f"{self.expected_log_loss.mean:.3g}"
+            lines.append(f"expected log loss: {log_loss}{_gain_words(self)}")
             lines += metric_line(self)
             lines += label_lines(self)
         has_expectation = self.expected_error.known or self.expected_metric is not None
@@ -236,6 +260,19 @@ class Report:
         if self.shift is not None and not self.shift.is_notable:
             lines.append(self.shift.sentence)
         return "\n".join(lines)
+
+
+def _has_no_interval(report: Report) -> bool:
+    """Whether a warning says that the expected error has no interval: it holds every value."""
+    error = report.expected_error
+    return error.low == 0.0 and error.high == 1.0
+
+
+def _expected_words(report: Report, share: Estimate) -> str:
+    """Write an expected share on the target set."""
+    if _has_no_interval(report):
+        return f"{percent(share.mean)} (no interval)"
+    return with_interval(share)
 
 
 def _gain_words(report: Report) -> str:
@@ -362,8 +399,9 @@ def error_line(report: Report) -> str:
     loss = _LOSS_WORDS["hamming" if report.task == "many-labels" else "error"]
     if report.pool_error is not None:
         on_pool = f"on the pool: {with_interval(report.pool_error)}"
-        return f"expected {loss} on the target set: {with_interval(error)}; {on_pool}"
-    return f"expected {loss} on {report.n_targets:,} target points: {with_interval(error)}"
+        return f"expected {loss} on the target set: {_expected_words(report, error)}; {on_pool}"
+    words = _expected_words(report, error)
+    return f"expected {loss} on {report.n_targets:,} target points: {words}"
 
 
 def label_lines(report: Report) -> list[str]:
@@ -377,7 +415,9 @@ def metric_line(report: Report | None) -> list[str]:
     if report is None or report.expected_metric is None or report.task == "regression":
         return []
     is_share = report.metric != "rank-error"
-    value = with_interval(report.expected_metric) if is_share else report.expected_metric
+    value: Estimate | str = report.expected_metric
+    if is_share:
+        value = _expected_words(report, report.expected_metric)
     line = f"expected {metric_words(report.metric)}: {value}"
     for label, threshold in (report.decide_from or {}).items():
         line += f"; {label} is predicted from a probability of {threshold:.2f}"
@@ -407,21 +447,44 @@ def measured_error_sentence(measured: Measurement | None) -> str:
             f"The error will be measured as the {measured.n_audit} random test items are labelled."
         )
     model = f"the model trained on the first {measured.n_labels:,} labels"
+    if measured.loss == "rmse":
+        return _rmse_sentences(measured, model)
+    earlier = ""
+    if measured.earlier is not None:
+        earlier = (
+            f" The model trained on the first {measured.earlier.n_labels:,} labels has an error of "
+            f"at most {percent_above(measured.earlier.high)}."
+        )
     if measured.loss == "error":
-        # Prediction-powered: the share of wrong items alone would be another number.
+        # Post-stratified: the share of wrong items alone would be another number.
         is_corrected = percent(error.mean) != percent(measured.n_wrong / measured.n)
         correction = "corrected for how hard they are: " if is_corrected else ""
         result = f"{measured.n_wrong} wrong, {correction}{with_interval(error)}"
         return (
-            f"With 95 % confidence the error is below {percent(error.high)}: of {measured.n} "
-            f"random items {model} got {result}."
+            f"With 95 % confidence the error is at most {percent_above(error.high)}: of "
+            f"{measured.n} random items {model} got {result}.{earlier}"
         )
-    write = "{:.3g}".format if measured.loss == "rmse" else percent
     loss = _LOSS_WORDS[measured.loss]
     return (
-        f"With 95 % confidence the {loss} is below {write(error.high)}: on {measured.n} random "
-        f"items that of {model} is {write(error.mean)} "
-        f"(90 % interval {write(error.low)} to {write(error.high)})."
+        f"With 95 % confidence the {loss} is below {percent(error.high)}: on {measured.n} random "
+        f"items that of {model} is {percent(error.mean)} "
+        f"(90 % interval {percent(error.low)} to {percent(error.high)}).{earlier}"
+    )
+
+
+def _rmse_sentences(measured: Measurement, model: str) -> str:
+    """State the measured RMSE, and the limit of the median error, which needs no assumption."""
+    error = measured.error
+    assert error is not None
+    sentence = (
+        f"On {measured.n} random items the RMSE of {model} is {error.mean:.3g} (90 % interval "
+        f"{error.low:.3g} to {error.high:.3g} if its errors are normal, otherwise about)."
+    )
+    if measured.median_error is None:
+        return sentence
+    return (
+        f"{sentence} With 95 % confidence half of its errors on such items are at most "
+        f"{measured.median_error:.3g}."
     )
 
 
@@ -448,9 +511,10 @@ def class_lines(measured: Measurement | None) -> list[str]:
 
 
 def with_interval(share: Estimate) -> str:
-    """Write a share with its interval.
+    """Write a share with its interval, whose ends are rounded outwards.
 
     >>> with_interval(Estimate(0.05, 0.02, 0.09))
     '5 % (90 % interval 2 % to 9 %)'
     """
-    return f"{percent(share.mean)} (90 % interval {percent(share.low)} to {percent(share.high)})"
+    interval = f"{percent_below(share.low)} to {percent_above(share.high)}"
+    return f"{percent(share.mean)} (90 % interval {interval})"

@@ -10,8 +10,13 @@ of ln T is at least 0.1, because the items that a strategy selects differ from o
 that differs from the pool adds to it, as in :mod:`parbals.learner.evaluation.expectation`.
 Gross errors (:mod:`parbals.posterior.closed.regression`) do not count, and a warning names them.
 
-*Measured.* Squared errors are unbounded, so no interval is exact. The audit's interval is normal in
-ln of the mean squared error: it holds as the audit grows.
+*Measured.* Squared errors are unbounded, so no interval of the RMSE holds for all of them. Normal
+errors with variance s² have n · (mean square) / s² ~ χ²_n, which gives exact limits. Where the
+squares vary more than those of normal errors, the degrees of freedom are fewer, by Satterthwaite's
+formula ν = 2 mean² / variance: limits of long-tailed errors are wider, and still fail too often.
+The median of the absolute errors has an exact limit, whatever their distribution is: the j-th
+smallest of n is below the median with a probability of P(Binomial(n, ½) ≥ j), and j is the smallest
+for which this is at most δ.
 """
 
 import numpy as np
@@ -23,7 +28,13 @@ from parbals.learner.state import State
 from parbals.posterior.predictive import add_bias
 from parbals.randomness import derive_generator
 
-__all__ = ["expected_rmse", "measured_rmse", "outlier_sentence"]
+__all__ = [
+    "chi_square_limits",
+    "expected_rmse",
+    "measured_rmse",
+    "median_limit",
+    "outlier_sentence",
+]
 
 _N_DRAWS = 400
 _LOG_T_PRIOR_SD = 0.35
@@ -100,8 +111,6 @@ def _fit_log_temperature(state: State) -> tuple[float, float]:
 
 def measured_rmse(state: State) -> Measurement | None:
     """Measure the RMSE at the audit's latest look; None without an audit."""
-    from scipy.special import ndtri
-
     n_audit = len(state.setup.audit)
     if not n_audit:
         return None
@@ -122,14 +131,9 @@ def measured_rmse(state: State) -> Measurement | None:
     squares = np.square(state.encoded_labels(audited) - mean)
     n = len(squares)
     mean_square = float(squares.mean())
-    quantile = -ndtri(look.delta)
-    half_width = float(quantile * squares.std() / np.sqrt(n) / max(mean_square, _EPS))
+    low, high = chi_square_limits(squares, look.delta)
     return Measurement(
-        error=Estimate(
-            mean=float(np.sqrt(mean_square)),
-            low=float(np.sqrt(mean_square * np.exp(-half_width))),
-            high=float(np.sqrt(mean_square * np.exp(half_width))),
-        ),
+        error=Estimate(float(np.sqrt(mean_square)), low, high),
         n=n,
         n_wrong=0,
         n_audit=n_audit,
@@ -137,4 +141,40 @@ def measured_rmse(state: State) -> Measurement | None:
         recall={},
         precision={},
         loss="rmse",
+        median_error=median_limit(np.sqrt(squares), look.delta),
     )
+
+
+def chi_square_limits(squares: np.ndarray, delta: float) -> tuple[float, float]:
+    """Limits of the RMSE from squared errors (n,); each fails with probability δ for normal errors.
+
+    >>> low, high = chi_square_limits(np.full(60, 4.0), 0.05)
+    >>> round(low, 2), round(high, 2)
+    (1.74, 2.36)
+    """
+    from scipy.special import gammaincinv
+
+    n = len(squares)
+    mean_square = float(squares.mean())
+    variance = float(squares.var(ddof=1)) if n > 1 else 0.0
+    freedom = min(float(n), 2.0 * n * mean_square**2 / max(variance, _EPS))
+    freedom = max(freedom, 1.0)
+    low_square = mean_square * freedom / (2.0 * gammaincinv(freedom / 2.0, 1.0 - delta))
+    high_square = mean_square * freedom / (2.0 * gammaincinv(freedom / 2.0, delta))
+    return float(np.sqrt(low_square)), float(np.sqrt(high_square))
+
+
+def median_limit(errors: np.ndarray, delta: float) -> float | None:
+    """Upper limit of the median of absolute errors (n,); None where they are too few.
+
+    >>> median_limit(np.arange(60.0), 0.05)
+    36.0
+    """
+    from scipy.special import bdtrc
+
+    n = len(errors)
+    ranks = np.arange(1, n + 1)
+    is_enough = bdtrc(ranks - 1, n, 0.5) <= delta  # P(Binomial(n, ½) ≥ rank)
+    if not is_enough.any():
+        return None
+    return float(np.sort(errors)[int(is_enough.argmax())])

@@ -95,7 +95,7 @@ function ownLabels({ annotators }) {
 function measureControl(live) {
   if (!isOwner()) return [];
   const keep = isTask(NUMBERS);
-  if (live.undoable > 0 && (live.is_measuring || keep)) return [undoButton(live.undoable)];
+  if (live.undoable > 0) return [undoButton(live.undoable)];
   if (live.is_measuring || (keep && live.audit)) return [];
   const left = keep ? Math.floor(live.measurable / 2) : live.measurable;
   const done = (n) =>
