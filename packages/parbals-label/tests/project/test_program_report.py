@@ -207,7 +207,7 @@ def test_the_cost_of_the_rest_is_that_of_a_label_so_far(labelled):
     with Replies(labelled) as replies:
         for _ in range(40):
             paid = PaidReply("x", 100, 5, True, 0.01)
-            replies.add("key", "machine:gpt", "gpt", paid, usable=True)
+            replies.expect("key", "machine:gpt", "gpt", paid)
     with Store.open(labelled) as store:
         n_left = store.n_items - store.n_labelled
         (report,) = program_reports(store, usage_of(labelled))
