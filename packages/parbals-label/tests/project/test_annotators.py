@@ -156,10 +156,18 @@ def test_one_who_says_little_of_that_stays_one(store, sure):
     assert {one.name for one in overview(store).annotator_errors} == {"ada", "machine:bot"}
 
 
-def test_a_program_alone_is_taken_at_its_word_however_sure(store):
+def test_a_program_alone_may_err_however_sure_it_is(store):
     sure_of(store, lambda p: p % 3, lambda p: p / N)
     assert store.confidences()[3, "machine:bot"] == 3 / N
-    assert learner_of(store).annotators() == ()
+    learner = learner_of(store)
+    (program,) = learner.annotators()
+    assert (program.name, program.n_answers, program.error.known) == ("machine:bot", N, False)
+    assert all(probs.max() < 1.0 for probs in learner.consensus().values())
+    refresh(store)
+    votes = {p: by["machine:bot"] for p, by in store.votes().items()}
+    assert consensus_labels(store) == votes, "its labels stay what it answered"
+    lines = overview_lines(overview(store))
+    assert any(line.startswith("The error of machine:bot is not known") for line in lines)
 
 
 def test_in_haste_people_are_taken_at_their_word_and_programs_are_not(store):

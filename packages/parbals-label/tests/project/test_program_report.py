@@ -206,8 +206,8 @@ def test_the_report_begins_with_the_answer_to_its_question(goal, n_wrong, is_ran
 def test_the_cost_of_the_rest_is_that_of_a_label_so_far(labelled):
     with Replies(labelled) as replies:
         for _ in range(40):
-            paid = PaidReply("x", None, 100, 5, True, 0.01)
-            replies.add("key", "machine:gpt", "gpt", paid, usable=True)
+            paid = PaidReply("x", 100, 5, True, 0.01)
+            replies.expect("key", "machine:gpt", "gpt", paid)
     with Store.open(labelled) as store:
         n_left = store.n_items - store.n_labelled
         (report,) = program_reports(store, usage_of(labelled))

@@ -7,7 +7,10 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from message_projects import run
 from page_server import make_project, page
+
+__all__ = ["run"]
 
 
 @pytest.fixture(scope="module")

@@ -64,7 +64,8 @@ def learner_of(
             chosen.
         n_candidates: see :class:`ActiveLearner`.
         replaces: strategies whose unopened items in the queue may be chosen again.
-        model_single_annotator: fit annotator errors even if there is a single annotator.
+        model_single_annotator: fit annotator errors even if there is a single annotator. A program
+            alone is not taken at its word in any case.
         models_annotators: fit annotator errors if there are several annotators. False saves two of
             three fits, but is ignored if a program has answered.
         changes: arguments of the learner in place of the project's, such as ``n_universes``.
@@ -100,8 +101,8 @@ def learner_of(
         for by_annotator in answers.values()
         for name in by_annotator
     )
-    min_annotators: float = 2 if models_annotators or has_programs else np.inf
-    if model_single_annotator:
+    min_annotators: float = 2 if models_annotators else np.inf
+    if model_single_annotator or has_programs:
         min_annotators = 1
     _tell_labels(
         learner,
