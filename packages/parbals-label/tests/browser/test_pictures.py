@@ -107,8 +107,8 @@ def with_llm(tmp_path):
         refresh(store)
     with Replies(folder) as replies:
         for key in range(300):
-            reply = PaidReply("{}", None, 212, 6, True, 0.000035)
-            replies.add(str(key), LLM, "some-model", reply, usable=True)
+            reply = PaidReply("{}", 212, 6, True, 0.000035)
+            replies.expect(str(key), LLM, "some-model", reply)
     server = served.Served(folder)
     yield server
     server.stop()
