@@ -334,7 +334,7 @@ def test_nothing_is_restored_over_what_is_there(project, saved, tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "empty")
     (tmp_path / "empty").mkdir()
     for folder in (*refused_folders, tmp_path / "link"):
-        with pytest.raises(InputError, match=r"exists and is not|There is no folder"):
+        with pytest.raises(InputError, match=r"exists and is not|here is no folder"):
             restore_backup(saved, folder)
     restore_backup(saved, tmp_path / "empty")
     with pytest.raises(InputError, match="There is no backup"):

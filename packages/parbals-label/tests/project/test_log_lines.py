@@ -59,6 +59,7 @@ EVENTS = [
         {"count": 60, "keep": True},
         "drew 60 random items to measure the error and kept them to measure later models, too",
     ),
+    (records.MEASUREMENT_UNDONE, {"count": 12}, "undid the sample of 12 random items"),
     (
         records.TARGET_ADDED,
         {"name": "new.csv", "count": 30},

@@ -89,7 +89,7 @@ def measured(tmp_path):
         make_map(store)
         store.submit([Submission(0, "ham"), Submission(1, "spam")], annotator="eve")
         store_predictions(store)
-        batch = begin_measurement(store, 5, queued=True)
+        batch = begin_measurement(store, 5, queued=True, seed=2)
         sample = store.batch_positions(batch)
         others = sorted(set(range(2, N_ITEMS)) - set(sample))
         store.record_batch("margin", 0, [(p, None, None) for p in others], {}, queued=True)

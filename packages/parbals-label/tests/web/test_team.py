@@ -190,6 +190,7 @@ def test_an_owner_may_do_everything(team, who):
         refusals = {
             "/api/media/0": 404,
             "/api/check": 422,
+            "/api/measure/undo": 422,
             "/api/pause": 422,
             "/api/target/0": 404,
         }

@@ -114,7 +114,7 @@ def _change_by_model(
     return None if change is None else _drift(change, compared, by_people=False)
 
 
-def _generator(store: Store, program: str, test: str) -> np.random.Generator:
+def _generator(store: Store, program: str, test: str) -> "np.random.Generator":
     """The generator of a test's random orders."""
     return derive_generator(store.settings.seed, "drift", program, test)
 
