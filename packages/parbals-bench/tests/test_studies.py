@@ -234,7 +234,12 @@ def test_savings_against_rivals_are_those_of_the_pages(monkeypatch):
         assert f"| {name} | {cells}" in results
         if name != "BALD":
             assert f"| `{name.lower()}` | {cells}" in guide
-            assert f"({low} to {high})" in readme or f"interval {low} to {high})" in readme
+    assert "half the labels of random sampling, about as many as Margin" in readme
+    assert "a fifth less than BADGE and EPIG" in readme
+    saved = {name: int(median) for name, (median, *_) in savings.items()}
+    assert 45 <= saved["Random"] <= 60
+    assert abs(saved["Margin"]) <= 5
+    assert {15 <= int(savings[name][3]) <= 25 for name in ("BADGE", "EPIG")} == {True}
 
 
 @pytest.mark.full
