@@ -198,8 +198,9 @@ def page(records: list[Record]) -> Iterator[str]:
     yield (
         f"**On average checks lower the error, by {-mean:.1f} points; the largest rise in "
         f"{len(helpful)} projects is {worst:.1f}.** A program labels {N_ANSWERS} items; a person "
-        f"who is always right checks more and more of them. {n_seeds} seeds of four sets; one "
-        "error is measured on about 300 to 700 new items. Written by `python studies "
+        f"who is always right checks more and more of them. {len(sessions)} sessions, with "
+        f"{'one seed' if n_seeds == 1 else f'{n_seeds} seeds'}; one error is measured on about "
+        "300 to 700 new items. Written by `python studies "
         "annotators.checks`; do not edit.\n"
     )
     yield "## By how many points the error rises beside no checks\n"
