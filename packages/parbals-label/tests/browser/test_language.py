@@ -73,7 +73,7 @@ def test_what_the_server_writes_for_owners_is_translated(serve, person):
 
     ada = person(serve("text", measured), "Ada", locale="de-DE")
     error = ada.go("overview").locator(".panel", has_text="gemessen").first
-    expect(error).to_contain_text("Mit 95 % Konfidenz liegt der Fehler unter")
+    expect(error).to_contain_text("Mit 95 % Konfidenz liegt der Fehler bei höchstens")
     expect(error).to_contain_text("20 der 20 Testelemente sind gelabelt. Gelabelt von me (20)")
     expect(ada.page.locator("#view-overview")).to_contain_text("Encoder: words (das Extra")
     log = ada.go("settings").locator(".log tbody tr")
