@@ -139,7 +139,11 @@ def program_confusions(
     checked_counts = answers.counts(people_fit.label_probs, is_training & is_checked)
     confusions = people_fit.confusions.copy()
     n_classes = confusions.shape[1]
-    least_accuracy = 1.0 / n_classes + _LEAST_SKILL * (1.0 - 1.0 / n_classes)
+    least_skill = _LEAST_SKILL
+    if predictions is not None:
+        # A classifier that knows nothing cannot say by the weight that a program guesses.
+        least_skill = min(_LEAST_SKILL, max(contradiction_slope(predictions), 0.0))
+    least_accuracy = 1.0 / n_classes + least_skill * (1.0 - 1.0 / n_classes)
     for j in np.flatnonzero(answers.is_program):
         counts = checked_counts[j]
         accuracy = _PRIOR.mean
